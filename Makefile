@@ -1,0 +1,42 @@
+# Every target makes .venv by itself; a machine with Python 3.11 or newer and pip is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test check bench requirements clean
+
+demo: $(READY)
+	$(BIN)/gpuslice demo
+
+test: $(READY)
+	$(BIN)/pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+bench: $(READY)
+	$(BIN)/pytest -m bench -s tests/bench
+
+# Pin again after a change of the dependencies in pyproject.toml; needs uv.
+requirements:
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -q -o requirements/runtime.txt $(UPGRADE)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --no-emit-package gpuslice -q \
+	  -o requirements/dev.txt $(UPGRADE)
+
+$(READY): pyproject.toml requirements/dev.txt protos/build.py $(wildcard protos/*.proto)
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f protos/*_pb2*.py protos/*_pb2*.pyi

@@ -1,0 +1,1 @@
+"""The kube-scheduler extender for clusters without consumable capacity."""

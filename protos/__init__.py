@@ -1,0 +1,1 @@
+"""Kubelet's gRPC contracts, written by hand from their field numbers; stubs are built."""
