@@ -1,0 +1,103 @@
+"""The in-process client: how the simulated scheduler, kubelets and controllers speak.
+
+It has the semantics of the HTTP server, because both call the same `Registry`: every write is
+validated, defaulted and checked for conflicts. What it leaves out is the wire, so a component
+of the simulation costs no sockets and cannot be hit by injected faults.
+All methods must be called in the loop of the server. Returned objects are the caller's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.apiserver.registry import Listing, Write
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from sim.apiserver.errors import JsonObject
+    from sim.apiserver.registry import Registry
+
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+class Api:
+    """A client of one server, for parts of the simulation; errors are `StatusError`.
+
+    *resource* is the plural, such as `pods` or `resourceclaims`. *namespace* is None for
+    cluster-scoped resources, and for a list or watch over all namespaces.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def get(self, resource: str, name: str, namespace: str | None = None) -> JsonObject:
+        """Return one object."""
+        return self._registry.get(resource, name, namespace)
+
+    async def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> tuple[list[JsonObject], str]:
+        """Return the selected objects and the resourceVersion to watch from."""
+        page = self._registry.list(resource, namespace, Listing(labels=labels, fields=fields))
+        return page.items, page.resource_version
+
+    async def create(
+        self, resource: str, obj: JsonObject, namespace: str | None = None
+    ) -> JsonObject:
+        """Store *obj* and return it as stored; its own namespace counts when none is given."""
+        return self._registry.create(resource, obj, namespace, Write()).obj
+
+    async def update(
+        self, resource: str, obj: JsonObject, *, subresource: str | None = None
+    ) -> JsonObject:
+        """Replace the object of the same name; its resourceVersion, if any, must be current."""
+        return self._registry.update(resource, obj, Write(subresource=subresource or "")).obj
+
+    async def patch(  # noqa: PLR0913 - one argument each for what HTTP puts in path and headers
+        self,
+        resource: str,
+        name: str,
+        patch: JsonObject | list[JsonObject],
+        *,
+        namespace: str | None = None,
+        content_type: str = MERGE_PATCH,
+        subresource: str | None = None,
+    ) -> JsonObject:
+        """Change one object by a patch of *content_type* and return it as stored."""
+        write = Write(subresource=subresource or "", patch_type=content_type)
+        return self._registry.patch(resource, name, namespace, patch, write).obj
+
+    async def delete(
+        self,
+        resource: str,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_period_s: int | None = None,
+    ) -> None:
+        """Delete one object, at once or by marking it, as finalizers and grace demand."""
+        write = Write(uid=uid or "", grace_period_s=grace_period_s)
+        self._registry.delete(resource, name, namespace, write)
+
+    async def bind(self, pod: str, namespace: str, *, node: str) -> None:
+        """Bind a pod to a node, as the scheduler does; a bound pod is a conflict."""
+        self._registry.bind(pod, namespace, node)
+
+    def watch(
+        self, resource: str, namespace: str | None = None, *, resource_version: str
+    ) -> AsyncIterator[tuple[str, JsonObject]]:
+        """Yield (`ADDED`|`MODIFIED`|`DELETED`|`BOOKMARK`, object) after *resource_version*.
+
+        Raise `GoneError` when the history has moved on; end only when the server stops.
+        """
+        return self._registry.watch(resource, namespace, resource_version)

@@ -1,0 +1,117 @@
+"""Answers of the API server that are not the object asked for.
+
+Every one of them is a `Status` object on the wire (apimachinery: meta/v1 `Status`), and the
+in-process client raises the same value, so that both sorts of client see one truth::
+
+    StatusError           code, reason, message, causes
+      GoneError           410: the resourceVersion asked for has left the history
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One field that is at fault, as `Status.details.causes` carries it."""
+
+    reason: str
+    """`FieldValueInvalid`, `FieldValueRequired`, `FieldValueForbidden` and the like."""
+    field: str
+    message: str
+
+
+class StatusError(Exception):
+    """A request that was refused; *code* is the HTTP status, *reason* the machine's word."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        causes: tuple[Cause, ...] = (),
+        kind: str = "",
+        name: str = "",
+    ) -> None:
+        super().__init__(code, reason, message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.kind = kind
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reason}: {self.message}"
+
+    def status(self) -> JsonObject:
+        """Return the `Status` object that says this on the wire."""
+        details: JsonObject = {}
+        if self.name:
+            details["name"] = self.name
+        if self.kind:
+            details["kind"] = self.kind
+        if self.causes:
+            details["causes"] = [
+                {"reason": cause.reason, "message": cause.message, "field": cause.field}
+                for cause in self.causes
+            ]
+        status: JsonObject = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code,
+        }
+        if details:
+            status["details"] = details
+        return status
+
+
+class GoneError(StatusError):
+    """The history no longer reaches back to the asked resourceVersion: list again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(410, "Expired", message)
+
+
+def bad_request(message: str) -> StatusError:
+    """Return the answer to a request that makes no sense whatever is stored."""
+    return StatusError(400, "BadRequest", message)
+
+
+def forbidden(plural: str, name: str, why: str) -> StatusError:
+    """Return the answer of an admission rule."""
+    message = f'{plural} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, kind=plural, name=name)
+
+
+def not_found(plural: str, name: str) -> StatusError:
+    """Return the answer to a name that is not there."""
+    return StatusError(404, "NotFound", f'{plural} "{name}" not found', kind=plural, name=name)
+
+
+def already_exists(plural: str, name: str) -> StatusError:
+    """Return the answer to a second creation of one name."""
+    message = f'{plural} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, kind=plural, name=name)
+
+
+def conflict(plural: str, name: str, why: str) -> StatusError:
+    """Return the answer to a writer that looked at an older object."""
+    message = f'Operation cannot be fulfilled on {plural} "{name}": {why}'
+    return StatusError(409, "Conflict", message, kind=plural, name=name)
+
+
+def invalid(kind: str, name: str, causes: tuple[Cause, ...]) -> StatusError:
+    """Return the answer to an object that breaks the rules of its *kind*."""
+    told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    message = f'{kind} "{name}" is invalid: {told}'
+    return StatusError(422, "Invalid", message, causes=causes, kind=kind, name=name)
