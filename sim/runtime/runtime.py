@@ -1,0 +1,139 @@
+"""The runtime of one node: makes containers, keeps them as data, leaves a file for each.
+
+The files (`<containers>/<pod uid>/<container>.json`) let other processes see what a container
+got. CDI directories are read again for every container, as containerd and CRI-O do.
+"""
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from sim.runtime.cdi import resolve, scan
+from sim.runtime.container import ContainerView, MountView, PodRef, State, to_json
+from sim.runtime.inject import Draft, add_mount, apply, sort_mounts
+
+log = structlog.get_logger(__name__)
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_OWN_MOUNTS: Final = (
+    MountView(container_path="/proc", type="proc"),
+    MountView(container_path="/dev", type="tmpfs"),
+    MountView(container_path="/dev/pts", type="devpts"),
+    MountView(container_path="/dev/mqueue", type="mqueue"),
+    MountView(container_path="/dev/shm", type="tmpfs"),  # noqa: S108  # a mount point, not a file
+    MountView(container_path="/sys", type="sysfs", options=("ro",)),
+)
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequest:
+    """What kubelet asks for."""
+
+    pod: PodRef
+    container: str
+    image: str = ""
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[MountView, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    restart_count: int = 0
+
+
+class Runtime:
+    """Make and keep the containers of one node; usable from any thread."""
+
+    def __init__(
+        self, *, root: Path, containers_dir: Path, cdi_dirs: Sequence[Path] | None = None
+    ) -> None:
+        self.root = root
+        self.cdi_dirs = tuple(cdi_dirs or (root / "etc/cdi", root / "var/run/cdi"))
+        self._dir = containers_dir
+        self._lock = threading.Lock()
+        self._containers: dict[_Key, ContainerView] = {}
+
+    def start(self, request: ContainerRequest) -> ContainerView:
+        """Create a container and let it run; raise `ContainerError` when it cannot be made."""
+        edits = resolve(scan(self.cdi_dirs), request.cdi_devices)
+        draft = Draft(
+            host_root=self.root,
+            env={"PATH": _PATH, "HOSTNAME": request.pod.name, **request.env},
+            mounts=list(_OWN_MOUNTS),
+        )
+        for mount in request.mounts:
+            add_mount(draft, mount)
+        sort_mounts(draft)
+        # CDI comes last, after everything that the pod asked for.
+        apply(draft, edits)
+        view = _view(request, draft)
+        self._keep(view)
+        log.info("container started", pod_uid=view.pod.uid, container=view.container)
+        return view
+
+    def exit(self, pod_uid: str, container: str, *, exit_code: int) -> None:
+        """Let a container end by itself; nothing happens when it is not running."""
+        with self._lock:
+            view = self._containers.get((pod_uid, container))
+        if view is not None and view.state is State.RUNNING:
+            self._keep(view.moved_to(State.EXITED, exit_code))
+
+    def stop_pod(self, pod_uid: str) -> None:
+        """End the running containers of a pod as SIGTERM would."""
+        for view in self.containers():
+            if view.pod.uid == pod_uid:
+                self.exit(pod_uid, view.container, exit_code=143)
+
+    def remove_pod(self, pod_uid: str) -> None:
+        """Forget the containers of a pod and delete their files."""
+        with self._lock:
+            for key in [key for key in self._containers if key[0] == pod_uid]:
+                del self._containers[key]
+        shutil.rmtree(self._dir / pod_uid, ignore_errors=True)
+
+    def reset(self) -> None:
+        """Lose all containers, as a node does when it reboots."""
+        for uid in {view.pod.uid for view in self.containers()}:
+            self.remove_pod(uid)
+
+    def containers(self) -> list[ContainerView]:
+        """Return all containers, ended ones of existing pods included, oldest first."""
+        with self._lock:
+            return list(self._containers.values())
+
+    def find(self, pod_uid: str, container: str) -> ContainerView | None:
+        """Return one container; `None` when there is none."""
+        with self._lock:
+            return self._containers.get((pod_uid, container))
+
+    def _keep(self, view: ContainerView) -> None:
+        with self._lock:
+            self._containers[view.pod.uid, view.container] = view
+            directory = self._dir / view.pod.uid
+            directory.mkdir(parents=True, exist_ok=True)
+            # Readers in other processes must never see half a document.
+            part = directory / f".{view.container}.tmp"
+            part.write_bytes(to_json(view))
+            part.replace(directory / f"{view.container}.json")
+
+
+def _view(request: ContainerRequest, draft: Draft) -> ContainerView:
+    return ContainerView(
+        pod=request.pod,
+        container=request.container,
+        image=request.image,
+        command=request.command,
+        env=draft.env,
+        mounts=tuple(draft.mounts),
+        devices=tuple(draft.devices),
+        hooks=tuple(draft.hooks),
+        additional_gids=tuple(draft.additional_gids),
+        cdi_devices=request.cdi_devices,
+        state=State.RUNNING,
+        restart_count=request.restart_count,
+    )
