@@ -1,0 +1,123 @@
+"""The one place that speaks to NVIDIA's management library.
+
+Facts of the outside world that are kept here and nowhere else:
+
+- The binding loads `libnvidia-ml.so.1` by name and takes no path. A library that is already
+  mapped satisfies that load, so the driver root's library is mapped by its path first.
+- A node whose GPUs are all passed through to guests fails a plain init; `NO_GPUS` does not.
+- Handles are slow to fetch while other calls run, so there is one session per process and its
+  calls run one at a time (kubernetes-sigs/dra-driver-nvidia-gpu: nvlib.go).
+- `nvmlSystemGetCudaDriverVersion_v2` opens `libcuda.so.1` by name, which a process outside the
+  driver root cannot; the older call answers with the newest CUDA that the library knows.
+- Old drivers lack newer symbols; `NOT_SUPPORTED` is an answer, not a failure, wherever a GPU
+  may lack the thing asked for.
+"""
+
+import ctypes
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pynvml
+
+from gpu import scan
+from gpu.errors import DriverNotLoadedError, LibraryNotFoundError, NvmlError
+from gpu.model import GpuFault, Inventory
+from gpu.sysfs import SYSFS
+
+_WORDS: Final[dict[int, str]] = {
+    value: name.removeprefix("NVML_ERROR_")
+    for name, value in vars(pynvml).items()
+    if name.startswith("NVML_ERROR_")
+}
+_DECISIVE: Final[dict[str, type[NvmlError]]] = {
+    "LIBRARY_NOT_FOUND": LibraryNotFoundError,
+    "DRIVER_NOT_LOADED": DriverNotLoadedError,
+}
+
+
+class Nvml:
+    """A session with the driver; open it once per process, use it from any thread."""
+
+    def __init__(self, library: Path | None = None, *, sysfs: Path = SYSFS) -> None:
+        self._library = library
+        self._sysfs = sysfs
+        self._lock = threading.RLock()
+
+    def open(self) -> Self:
+        """Load the library and start the session, or raise an `NvmlError`."""
+        with self._lock:
+            self._load()
+            self.call("nvmlInitWithFlags", pynvml.NVML_INIT_FLAG_NO_GPUS)
+        return self
+
+    def close(self) -> None:
+        """End the session; the library stays mapped, as it cannot be taken out again."""
+        with self._lock:
+            self.call("nvmlShutdown")
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def inventory(self) -> Inventory:
+        """Read every GPU; one that cannot be read becomes a fault beside the others."""
+        with self._lock:
+            driver = self.call("nvmlSystemGetDriverVersion")
+            cuda = self._cuda_version()
+            found = [
+                scan.read_gpu(self.call, index, versions=(driver, cuda), sysfs_root=self._sysfs)
+                for index in range(self.call("nvmlDeviceGetCount"))
+            ]
+        faults = tuple(each for each in found if isinstance(each, GpuFault))
+        gpus = [each for each in found if not isinstance(each, GpuFault)]
+        return Inventory(
+            driver_version=driver,
+            cuda_driver_version=cuda,
+            gpus=tuple(sorted(gpus, key=lambda gpu: gpu.pci_bus_id)),
+            faults=faults,
+        )
+
+    def call(self, function: str, *arguments: Any, **options: Any) -> Any:
+        """Call one function of the binding; its error comes back as ours."""
+        with self._lock:
+            try:
+                return getattr(pynvml, function)(*arguments, **options)
+            except pynvml.NVMLError as error:
+                raise _translated(error, function, self._library) from error
+            except UnicodeDecodeError as error:
+                # A GPU with a broken infoROM answers with bytes that are no text.
+                raise NvmlError("UNREADABLE_TEXT", function) from error
+
+    def _load(self) -> None:
+        if self._library is None or pynvml.nvmlLib is not None:
+            return
+        try:
+            ctypes.CDLL(str(self._library))
+        except OSError as error:
+            raise LibraryNotFoundError("LIBRARY_NOT_FOUND", "dlopen", str(error)) from error
+
+    def _cuda_version(self) -> str:
+        try:
+            version = self.call("nvmlSystemGetCudaDriverVersion_v2")
+        except NvmlError as error:
+            if error.reason not in {"LIBRARY_NOT_FOUND", "FUNCTION_NOT_FOUND"}:
+                raise
+            version = self.call("nvmlSystemGetCudaDriverVersion")
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _translated(error: Any, function: str, library: Path | None) -> NvmlError:
+    reason = _WORDS.get(error.value, f"ERROR_{error.value}")
+    detail = ""
+    if reason == "LIBRARY_NOT_FOUND" and function == "nvmlInitWithFlags":
+        detail = f"tried {library}" if library else "tried libnvidia-ml.so.1 by name"
+    return _DECISIVE.get(reason, NvmlError)(reason, function, detail)

@@ -1,0 +1,118 @@
+"""What the simulated driver of one node knows at this moment.
+
+The GPU file is read again whenever it changed, so editing it is how a person or a test breaks a
+GPU. An edit that is wrong changes nothing and is logged. Handles stay valid over edits, as they
+do in NVML: one whose GPU is gone answers `GPU_IS_LOST`, one whose partition is gone `NOT_FOUND`.
+"""
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from sim import gpufile, hardware
+from sim.gpufile import GpuFile, GpuFileError
+from sim.hardware import MigInstance, SimGpu
+from sim.nvml_memory import NvmlFailureError
+
+log = structlog.get_logger(__name__)
+
+_FIRST_HANDLE = 0x1000
+_VERSION_SUFFIX = re.compile(r"_v\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a device handle stands for: a GPU, or one of its partitions."""
+
+    gpu: SimGpu
+    instance: MigInstance | None = None
+
+    @property
+    def uuid(self) -> str:
+        """Return the UUID of the partition or else of the GPU."""
+        return self.gpu.uuid if self.instance is None else self.instance.uuid
+
+
+class Node:
+    """The GPUs of one GPU file, read again when the file changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._handles: dict[str, int] = {}
+        self._uuids: dict[int, str] = {}
+        self.sessions = 0
+        self._load()
+
+    def refresh(self) -> None:
+        """Take over a changed file; keep the last good state if the change is wrong."""
+        with self._lock:
+            stamp = self._stat()
+            if stamp is None or stamp == self._stamp:
+                return
+            try:
+                self._load()
+            except GpuFileError as error:
+                self._stamp = stamp
+                log.warning("gpu file rejected", path=str(self._path), error=str(error))
+
+    def fail_if_told(self, symbol: str, gpu: SimGpu | None = None) -> None:
+        """Raise the error that the file injects into *symbol*, for *gpu* or the whole node."""
+        errors = self.file.errors if gpu is None else gpu.entry.errors
+        reason = _injected(errors, symbol)
+        if reason is not None:
+            raise NvmlFailureError(reason)
+
+    def handle(self, uuid: str) -> int:
+        """Return the handle of *uuid*, the same one each time."""
+        with self._lock:
+            known = self._handles.setdefault(uuid, _FIRST_HANDLE + 16 * len(self._handles))
+            self._uuids[known] = uuid
+            return known
+
+    def at(self, handle: int) -> Target:
+        """Return what *handle* stands for, or fail if that is gone."""
+        with self._lock:
+            uuid = self._uuids.get(handle)
+        if uuid is None:
+            raise NvmlFailureError("INVALID_ARGUMENT")
+        found = self.find(uuid)
+        if found is None:
+            raise NvmlFailureError("NOT_FOUND" if uuid.startswith("MIG-") else "GPU_IS_LOST")
+        return found
+
+    def find(self, uuid: str) -> Target | None:
+        """Return the GPU or partition with *uuid*, if the file has it."""
+        for gpu in self.gpus:
+            if gpu.uuid == uuid:
+                return Target(gpu=gpu)
+            for instance in gpu.mig:
+                if instance.uuid == uuid:
+                    return Target(gpu=gpu, instance=instance)
+        return None
+
+    def _load(self) -> None:
+        stamp = self._stat()
+        file: GpuFile = gpufile.load(self._path)
+        self.gpus = hardware.gpus(file)
+        self.file = file
+        self._stamp = stamp
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _injected(errors: Mapping[str, str], symbol: str) -> str | None:
+    for key in (symbol, _VERSION_SUFFIX.sub("", symbol), "all"):
+        if key in errors:
+            return errors[key]
+    return None
