@@ -1,0 +1,95 @@
+"""Reads JSON the way the CDI library's decoder does, which is not the way Python's does.
+
+The library hands every file to sigs.k8s.io/yaml in strict mode: a key given twice or unknown
+rejects the file, keys match in any case, null means "not given", and where a text is expected a
+number or a truth value becomes one. Only JSON is read here: we write nothing else, and a YAML
+parser would weigh on the node agent.
+"""
+
+import json
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from cdi.errors import SpecError
+
+
+def _text(value: Any) -> Any:
+    """Turn a scalar into the text that the library makes of it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value).removesuffix(".0")
+        case _:
+            return value
+
+
+def _whole(value: Any) -> Any:
+    """Turn a float without a fraction into the number that the library makes of it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Int64 = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=-(2**63), lt=2**63)]
+Uint32 = Annotated[int, BeforeValidator(_whole), Field(strict=True, ge=0, lt=2**32)]
+
+
+class Part(BaseModel):
+    """What every piece of a spec is: frozen, strict about unknown keys, lax about their case."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _match_keys(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        spelled = _spelling(cls)
+        matched: dict[str, Any] = {}
+        for key, value in data.items():
+            name = spelled.get(key.casefold()) or key
+            if name in matched:
+                reason = f"`{name}` is given twice"
+                raise ValueError(reason)
+            matched[name] = value
+        return {name: value for name, value in matched.items() if value is not None}
+
+
+@cache
+def _spelling(part: type[Part]) -> dict[str, str]:
+    """Return the keys of *part* as the specification spells them, by their folded form."""
+    aliases = (field.alias for field in part.model_fields.values())
+    return {alias.casefold(): alias for alias in aliases if alias is not None}
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    reason = f"{name} is no JSON number"
+    raise ValueError(reason)
+
+
+def read_json(data: bytes) -> Any:
+    """Parse *data* as one JSON document without doubled keys; SpecError says what is wrong."""
+    try:
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise SpecError("", f"not JSON: {error}") from error
