@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 class State(StrEnum):
     """How far a container has come."""
 
-    CREATED = "created"
     RUNNING = "running"
     EXITED = "exited"
 
@@ -79,13 +78,21 @@ class ContainerView:
     additional_gids: tuple[int, ...] = ()
     cdi_devices: tuple[str, ...] = ()
     """As kubelet asked for them, repeated names included."""
-    state: State = State.CREATED
+    state: State = State.RUNNING
     exit_code: int | None = None
     restart_count: int = 0
+    started_at: str = ""
+    """RFC 3339, as pod statuses carry it."""
+    finished_at: str = ""
 
-    def moved_to(self, state: State, exit_code: int | None = None) -> "ContainerView":
-        """Return the container in another state."""
-        return replace(self, state=state, exit_code=exit_code)
+    @property
+    def id(self) -> str:
+        """Return the ID under which kubelet knows this run of the container."""
+        return f"sim://{self.pod.uid}/{self.container}/{self.restart_count}"
+
+    def exited(self, exit_code: int, *, at: str) -> "ContainerView":
+        """Return the container after its end."""
+        return replace(self, state=State.EXITED, exit_code=exit_code, finished_at=at)
 
     def visible(self, path: str) -> Path | None:
         """Return the file here that the container sees at *path*; `None` if no mount shows one.

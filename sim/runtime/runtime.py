@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +58,17 @@ class Runtime:
         self._dir = containers_dir
         self._lock = threading.Lock()
         self._containers: dict[_Key, ContainerView] = {}
+        self._sandboxes: set[str] = set()
+
+    def add_sandbox(self, pod_uid: str) -> None:
+        """Make the place for a pod's containers; kubelet prepares claims before it does this."""
+        with self._lock:
+            self._sandboxes.add(pod_uid)
+
+    def has_sandbox(self, pod_uid: str) -> bool:
+        """Tell whether a pod has a place for containers."""
+        with self._lock:
+            return pod_uid in self._sandboxes
 
     def start(self, request: ContainerRequest) -> ContainerView:
         """Create a container and let it run; raise `ContainerError` when it cannot be made."""
@@ -81,7 +93,7 @@ class Runtime:
         with self._lock:
             view = self._containers.get((pod_uid, container))
         if view is not None and view.state is State.RUNNING:
-            self._keep(view.moved_to(State.EXITED, exit_code))
+            self._keep(view.exited(exit_code, at=_now()))
 
     def stop_pod(self, pod_uid: str) -> None:
         """End the running containers of a pod as SIGTERM would."""
@@ -90,15 +102,18 @@ class Runtime:
                 self.exit(pod_uid, view.container, exit_code=143)
 
     def remove_pod(self, pod_uid: str) -> None:
-        """Forget the containers of a pod and delete their files."""
+        """Forget a pod and its containers and delete their files."""
         with self._lock:
+            self._sandboxes.discard(pod_uid)
             for key in [key for key in self._containers if key[0] == pod_uid]:
                 del self._containers[key]
         shutil.rmtree(self._dir / pod_uid, ignore_errors=True)
 
     def reset(self) -> None:
         """Lose all containers, as a node does when it reboots."""
-        for uid in {view.pod.uid for view in self.containers()}:
+        with self._lock:
+            uids = self._sandboxes | {pod_uid for pod_uid, _ in self._containers}
+        for uid in uids:
             self.remove_pod(uid)
 
     def containers(self) -> list[ContainerView]:
@@ -122,6 +137,10 @@ class Runtime:
             part.replace(directory / f"{view.container}.json")
 
 
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _view(request: ContainerRequest, draft: Draft) -> ContainerView:
     return ContainerView(
         pod=request.pod,
@@ -134,6 +153,6 @@ def _view(request: ContainerRequest, draft: Draft) -> ContainerView:
         hooks=tuple(draft.hooks),
         additional_gids=tuple(draft.additional_gids),
         cdi_devices=request.cdi_devices,
-        state=State.RUNNING,
+        started_at=_now(),
         restart_count=request.restart_count,
     )

@@ -1,0 +1,48 @@
+"""What differs between the kubelets of Kubernetes releases, seen from a DRA plugin."""
+
+from dataclasses import dataclass
+from typing import Final
+
+SERVICE_V1: Final = "v1.DRAPlugin"
+SERVICE_V1BETA1: Final = "v1beta1.DRAPlugin"
+HEALTH_V1: Final = "v1.DRAResourceHealth"
+HEALTH_V1ALPHA1: Final = "v1alpha1.DRAResourceHealth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The behaviour of one kubelet release."""
+
+    git_version: str
+    services: frozenset[str] = frozenset({SERVICE_V1, SERVICE_V1BETA1})
+    """DRA services that it can call; the plugin's order chooses among them."""
+    health_services: tuple[str, ...] = (HEALTH_V1, HEALTH_V1ALPHA1)
+    """Health services by preference; empty where `ResourceHealthStatus` is off."""
+    health_unasked: bool = False
+    """Whether the stream is opened although the plugin did not advertise the service."""
+    appends_devices: bool = False
+    """Whether a repeated answer adds the same devices again (kubelet up to 1.36)."""
+    knows_share_id: bool = True
+
+
+def release(version: str) -> Release:
+    """Return the kubelet of *version*, such as `1.36`; raise `ValueError` below 1.32."""
+    major, _, minor_text = version.removeprefix("v").partition(".")
+    minor = int(minor_text.split(".")[0])
+    if (int(major), minor) < (1, 32):
+        message = f"no kubelet of version {version}: plugins of today need 1.32"
+        raise ValueError(message)
+    health: tuple[str, ...] = (HEALTH_V1, HEALTH_V1ALPHA1)
+    if minor == 36:
+        health = (HEALTH_V1ALPHA1,)
+    if minor < 36:
+        health = ()
+    both = frozenset({SERVICE_V1, SERVICE_V1BETA1})
+    return Release(
+        git_version=f"v1.{minor}.0",
+        services=both if minor >= 34 else frozenset({SERVICE_V1BETA1}),
+        health_services=health,
+        health_unasked=minor == 36,
+        appends_devices=minor <= 36,
+        knows_share_id=minor >= 35,
+    )
