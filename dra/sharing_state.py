@@ -1,0 +1,86 @@
+"""What the publisher believes about the server's support for shares, and whom it tells.
+
+Fail closed: until the server is known to keep sharing, GPUs are offered whole. Only the very first
+question may be put a few times before that, because slices of an earlier process may offer shares
+that are in use, and closing them for a passing error would help nobody. A verdict once reached
+stands until the server says otherwise, by the probe or by what it made of a real slice.
+"""
+
+import threading
+
+import structlog
+
+from dra.sharing import FEATURE_GATE, NOT_ASKED, EventSink, Sharing, SharingProbe, SharingVerdict
+from kube.backoff import Backoff
+from kube.objects import JsonObject
+
+_PROBES_BEFORE_CLOSING = 3
+
+log = structlog.get_logger(__name__)
+
+
+class SharingState:
+    """Asked and changed by one thread; `mark_stale` and `verdict` are for any."""
+
+    def __init__(self, probe: SharingProbe, events: EventSink, node: JsonObject) -> None:
+        """Prepare; *node* is the reference that events are about."""
+        self._probe, self._events, self._node = probe, events, node
+        self._stale = threading.Event()
+        self._stale.set()
+        self._verdict = NOT_ASKED
+        self._failures = 0
+        self._backoff = Backoff()
+
+    @property
+    def verdict(self) -> SharingVerdict:
+        """The last one; `UNKNOWN` only as long as there was no other."""
+        return self._verdict
+
+    def mark_stale(self) -> None:
+        """Have the server asked again: it may be another one now."""
+        self._stale.set()
+
+    def ask_if_stale(self) -> float | None:
+        """Ask if needed; return after how many seconds to try again if there was no answer."""
+        if not self._stale.is_set():
+            return None
+        # Cleared first: a connection made while the answer is under way asks again.
+        self._stale.clear()
+        verdict = self._probe.probe()
+        if verdict.state is Sharing.UNKNOWN:
+            self._stale.set()
+            self._failures += 1
+            if self._verdict.state is Sharing.UNKNOWN:
+                self._verdict = verdict
+            return self._backoff.next_s()
+        self._failures = 0
+        self._backoff.reset()
+        self._take(verdict)
+        return None
+
+    def is_settled(self) -> bool:
+        """Tell whether to publish by the present verdict."""
+        known = self._verdict.state is not Sharing.UNKNOWN
+        return known or self._failures >= _PROBES_BEFORE_CLOSING
+
+    def overrule(self, lost: tuple[str, ...]) -> None:
+        """Believe a real slice of which the server did not keep the *lost* fields."""
+        version = self._verdict.server_version
+        self._take(SharingVerdict(state=Sharing.DROPPED, dropped=lost, server_version=version))
+
+    def _take(self, verdict: SharingVerdict) -> None:
+        before, self._verdict = self._verdict, verdict
+        if verdict.state is before.state:
+            return
+        if verdict.state is Sharing.DROPPED:
+            message = (
+                "Only whole GPUs are offered: API server "
+                f"{verdict.server_version} drops what sharing needs; "
+                f"switch on the feature gate {FEATURE_GATE}"
+            )
+            log.warning("sharing not supported", gate=FEATURE_GATE, dropped=verdict.dropped)
+            self._events.event(self._node, "Warning", "SharingNotSupported", message)
+        elif before.state is Sharing.DROPPED:
+            message = f"GPUs are offered in shares: the API server now keeps {FEATURE_GATE} fields"
+            log.info("sharing supported", server_version=verdict.server_version)
+            self._events.event(self._node, "Normal", "SharingSupported", message)
