@@ -93,7 +93,7 @@ class Attempt:
             constraint.remove(taken.wanted, device)
         if not device.consumes or not features.partitionable_devices:
             return
-        if not device.shareable or features.counters_restored and not self._has_shares(device):
+        if not device.shareable or (features.counters_restored and not self._has_shares(device)):
             self._counters.give_back(taken.pool, device)
 
     def _whole(self, results: list[Taken]) -> Iterator[Taken]:

@@ -212,13 +212,13 @@ def _as_integer(message: Any) -> int:
     return _nanos(message) // _NANO
 
 
-def _to_semver(text: str, loose: bool = False) -> Any:
-    return wrap_semver(parse_semver(text, loose=loose))
+def _to_semver(text: str, *loose: bool) -> Any:
+    return wrap_semver(parse_semver(text, loose=any(loose)))
 
 
-def _is_semver(text: str, loose: bool = False) -> bool:
+def _is_semver(text: str, *loose: bool) -> bool:
     try:
-        parse_semver(text, loose=loose)
+        parse_semver(text, loose=any(loose))
     except ValueError:
         return False
     return True

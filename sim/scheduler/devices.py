@@ -166,7 +166,12 @@ def _slice(item: JsonObject, features: Features) -> Slice:
             for made in spec.get("sharedCounters") or ()
         ),
         devices=tuple(
-            _device(made, DeviceId(driver, pool["name"], made["name"]), per_device, features)
+            _device(
+                made,
+                DeviceId(driver, pool["name"], made["name"]),
+                features,
+                per_device=per_device,
+            )
             for made in spec.get("devices") or ()
         ),
     )
@@ -181,10 +186,7 @@ def _place(item: JsonObject) -> Place:
 
 
 def _device(
-    item: JsonObject,
-    identity: DeviceId,
-    per_device: bool,
-    features: Features,
+    item: JsonObject, identity: DeviceId, features: Features, *, per_device: bool
 ) -> Device:
     shareable = features.consumable_capacity and bool(item.get("allowMultipleAllocations"))
     return Device(

@@ -1,0 +1,94 @@
+"""Choose a node for a pod together with the devices of its claims; pure, no API calls.
+
+Nodes are tried in the order of their names. Of those that can serve all claims the one with the
+highest rank of alternatives wins, as the scheduler scores `firstAvailable`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kube.objects import JsonObject, ObjectKey
+from sim.scheduler.allocator import AllocationResult, Allocator, Cluster, Outcome
+from sim.scheduler.nodefilter import unfit
+from sim.scheduler.nodes import parse_node, selects
+from sim.scheduler.podclaims import PodClaims, allocation_of, claims_of
+from sim.scheduler.usage import usage_of
+from sim.scheduler.verdicts import DeviceVerdict
+
+OTHER_NODE = "node(s) cannot reach the devices of an allocated claim"
+NO_DEVICES = "node(s) cannot allocate all claims"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The cluster at one moment; what the scheduler itself has written is in it already."""
+
+    nodes: tuple[JsonObject, ...]
+    pods: Mapping[ObjectKey, JsonObject]
+    claims: Mapping[ObjectKey, JsonObject]
+    slices: tuple[JsonObject, ...]
+    classes: Mapping[str, JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A node with one allocation for each pending claim."""
+
+    node: str
+    claims: PodClaims
+    allocations: tuple[JsonObject, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unplaced:
+    """Why no node was found."""
+
+    refusals: Mapping[str, str]
+    """Per node."""
+    fatal: str = ""
+    """What stops the pod everywhere, whatever the nodes offer."""
+    code: str = ""
+    verdicts: tuple[DeviceVerdict, ...] = ()
+    stranded: tuple[JsonObject, ...] = ()
+    """Allocated claims that keep the pod from some node and that no pod has reserved."""
+
+
+def place(pod: JsonObject, view: View, allocator: Allocator) -> Placed | Unplaced:
+    """Find a node for *pod*; raises `WaitingError` while a claim is not there."""
+    claims = claims_of(pod, view.claims)
+    cluster = Cluster(
+        slices=view.slices, classes=view.classes, usage=usage_of(view.claims.values())
+    )
+    refusals: dict[str, str] = {}
+    verdicts: list[DeviceVerdict] = []
+    best: tuple[int, str, AllocationResult] | None = None
+    for node in sorted(view.nodes, key=lambda item: str(item["metadata"]["name"])):
+        name = node["metadata"]["name"]
+        refusal = unfit(pod, node, view.pods.values()) or _unreachable(claims, node)
+        if refusal:
+            refusals[name] = refusal
+            continue
+        result = allocator.allocate(claims.pending, node=node, cluster=cluster)
+        if result.outcome is Outcome.ALLOCATED:
+            if best is None or result.score > best[0]:
+                best = (result.score, name, result)
+            continue
+        verdicts += result.verdicts
+        if result.outcome is Outcome.FATAL:
+            return Unplaced(
+                refusals=refusals, fatal=result.message, code=result.code, verdicts=result.verdicts
+            )
+        refusals[name] = result.message or NO_DEVICES
+    if best is not None:
+        return Placed(node=best[1], claims=claims, allocations=best[2].allocations)
+    stranded = claims.fresh() if OTHER_NODE in refusals.values() else ()
+    return Unplaced(refusals=refusals, verdicts=tuple(verdicts), stranded=stranded)
+
+
+def _unreachable(claims: PodClaims, node: JsonObject) -> str:
+    here = parse_node(node)
+    for claim in claims.allocated:
+        selector = (allocation_of(claim) or {}).get("nodeSelector")
+        if selector is not None and not selects(selector, here):
+            return OTHER_NODE
+    return ""
