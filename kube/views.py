@@ -106,10 +106,50 @@ class ClaimStatusView(_View):
     reserved_for: tuple[ConsumerView, ...] = ()
 
 
+class AlternativeView(_View):
+    """One entry of a request's `firstAvailable`."""
+
+    name: str
+    device_class_name: str = ""
+
+
+class ExactRequestView(_View):
+    """A request without alternatives."""
+
+    device_class_name: str = ""
+
+
+class DeviceRequestView(_View):
+    """One request of a claim: *exactly* or *first_available*."""
+
+    name: str
+    exactly: ExactRequestView | None = None
+    first_available: tuple[AlternativeView, ...] = ()
+
+    def classes(self) -> dict[str, str]:
+        """Map the names that results use, `<request>` or `<request>/<alternative>`, to classes."""
+        if self.exactly is not None:
+            return {self.name: self.exactly.device_class_name}
+        return {f"{self.name}/{each.name}": each.device_class_name for each in self.first_available}
+
+
+class RequestsView(_View):
+    """What a claim asks for."""
+
+    requests: tuple[DeviceRequestView, ...] = ()
+
+
+class ClaimSpecView(_View):
+    """The part of a claim that never changes."""
+
+    devices: RequestsView = RequestsView()
+
+
 class ClaimView(_View):
     """A ResourceClaim."""
 
     metadata: MetadataView
+    spec: ClaimSpecView = ClaimSpecView()
     status: ClaimStatusView = ClaimStatusView()
 
 

@@ -1,0 +1,43 @@
+"""Run the kubelet plugin: `python -m dra`."""
+
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+# Before anything else that logs: see there.
+from kube import logs  # isort: skip
+
+import structlog
+
+from dra.journal import DamagedError
+from dra.plugin import Plugin
+from dra.settings import AgentSettings
+from dra.sockets import SocketPathTooLongError
+from kube.errors import ConfigError
+
+log = structlog.get_logger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; return the exit status."""
+    settings = AgentSettings.from_arguments(
+        sys.argv[1:] if arguments is None else arguments, program="gpuslice-node-agent"
+    )
+    logs.configure(settings.log_level, json=True)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    try:
+        plugin = Plugin(settings)
+        plugin.start()
+    except (ConfigError, DamagedError, SocketPathTooLongError, OSError) as error:
+        log.error("plugin not started", reason=str(error))
+        return 1
+    ended.wait()
+    plugin.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Snapshots and journals on disk, in generations, the last two of which are kept.
+
+Generation *n* is `snapshot.<n>` (everything at one moment) plus `journal.<n>` (what followed). A
+new snapshot is complete before the new journal exists, and both are before the oldest pair goes,
+so there is no moment without a readable state. A damaged newest snapshot costs nothing: the
+generation before it, its journal and the newest journal say the same.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from dra.faults import FaultPoint, reach
+from dra.journal import (
+    DamagedError,
+    JsonObject,
+    decode_lines,
+    read_whole,
+    sync_directory,
+    whole_lines,
+    write_whole,
+)
+
+FORMAT_VERSION = 1
+
+log = structlog.get_logger(__name__)
+
+_NAME = re.compile(r"^(snapshot|journal)\.(\d{8})$")
+
+
+class UnknownFormatError(DamagedError):
+    """The state was written by a newer version, which must not be overwritten by an older."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The newest readable state: a snapshot's content and the journal records after it."""
+
+    generation: int
+    snapshot: JsonObject
+    records: list[JsonObject] = field(default_factory=list)
+    journal_bytes: int = 0
+    """How much of the newest journal was read."""
+
+
+class Generations:
+    """The files in one directory; the caller holds the state's lock."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def snapshot_path(self, generation: int) -> Path:
+        """Return where the snapshot of *generation* is."""
+        return self._directory / f"snapshot.{generation:08d}"
+
+    def journal_path(self, generation: int) -> Path:
+        """Return where the journal of *generation* is."""
+        return self._directory / f"journal.{generation:08d}"
+
+    def newest(self) -> int:
+        """Return the newest generation that has a snapshot, 0 when there is none."""
+        return max(self._numbers("snapshot"), default=0)
+
+    def load(self) -> Loaded:
+        """Read the newest state, falling back one generation; raise `DamagedError` when neither.
+
+        A directory without any state is an empty one of generation 0.
+        """
+        newest = self.newest()
+        if newest == 0:
+            if self._numbers("journal"):
+                raise DamagedError(self._directory, "has a journal but no snapshot")
+            return Loaded(0, {"version": FORMAT_VERSION, "claims": [], "released": []})
+        try:
+            return self._load_from(newest, newest)
+        except UnknownFormatError:
+            raise
+        except DamagedError as error:
+            if not self.snapshot_path(newest - 1).exists():
+                raise
+            log.warning("state snapshot found damaged", reason=str(error), generation=newest)
+            return self._load_from(newest - 1, newest)
+
+    def start(self, generation: int, snapshot: JsonObject) -> None:
+        """Make *generation* the newest, holding *snapshot*, and drop all but the one before."""
+        write_whole(self.snapshot_path(generation), {"version": FORMAT_VERSION, **snapshot})
+        reach(FaultPoint.SNAPSHOT_WRITTEN)
+        self.journal_path(generation).touch(mode=0o600)
+        sync_directory(self._directory)
+        reach(FaultPoint.JOURNAL_OPENED)
+        for kind in ("snapshot", "journal"):
+            for number in self._numbers(kind):
+                if number < generation - 1:
+                    (self._directory / f"{kind}.{number:08d}").unlink(missing_ok=True)
+        reach(FaultPoint.GENERATION_DROPPED)
+
+    def _load_from(self, first: int, last: int) -> Loaded:
+        snapshot = read_whole(self.snapshot_path(first))
+        version = snapshot.get("version")
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            path = self.snapshot_path(first)
+            raise UnknownFormatError(path, f"has format {version!r}; known is {FORMAT_VERSION}")
+        loaded = Loaded(last, snapshot)
+        for number in range(first, last + 1):
+            data = self._read_journal(number)
+            loaded.journal_bytes = len(data)
+            loaded.records.extend(decode_lines(self.journal_path(number), data))
+        return loaded
+
+    def _read_journal(self, generation: int) -> bytes:
+        path = self.journal_path(generation)
+        if not path.exists():
+            return b""
+        data = path.read_bytes()
+        whole = whole_lines(data)
+        if len(whole) != len(data):
+            log.warning("cut journal line dropped", path=str(path), size=len(data) - len(whole))
+        return whole
+
+    def _numbers(self, kind: str) -> set[int]:
+        names = (_NAME.match(path.name) for path in self._directory.iterdir())
+        return {int(match[2]) for match in names if match and match[1] == kind}

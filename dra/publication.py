@@ -1,0 +1,83 @@
+"""From a running process to published devices: find out who the node is, then publish.
+
+Slices are owned by their Node, so that they go with it; its UID has to be read first, and the API
+server may not answer yet while kubelet already calls.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from dra.publisher import Publisher
+from gpu.model import Inventory
+from kube import paths
+from kube.client import Client
+from kube.errors import KubeError
+from kube.objects import JsonObject
+
+RETRY_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class Publication:
+    """Holds the publisher once there is one."""
+
+    def __init__(
+        self, *, client: Client, node_name: str, publisher: Callable[[str], Publisher]
+    ) -> None:
+        """Prepare; *publisher* makes one for a node's UID."""
+        self._client = client
+        self._node_name = node_name
+        self._make = publisher
+        self._lock = threading.Lock()
+        self._inventory: Inventory | None = None
+        self._publisher: Publisher | None = None
+        self._problem = "the node has not been looked up yet"
+
+    def set_inventory(self, inventory: Inventory) -> None:
+        """Have *inventory* published as soon as that is possible."""
+        with self._lock:
+            self._inventory = inventory
+            if self._publisher is not None:
+                self._publisher.set_inventory(inventory)
+
+    def inventory(self) -> Inventory | None:
+        """Return the inventory that was set last."""
+        return self._inventory
+
+    def run(self, stopping: threading.Event) -> None:
+        """Look the node up until that succeeds, start publishing, and stop when told to."""
+        while not stopping.is_set() and not self._start():
+            stopping.wait(RETRY_S)
+        stopping.wait()
+        if self._publisher is not None:
+            self._publisher.stop()
+
+    def devices(self) -> Mapping[str, JsonObject]:
+        """Return the devices on the server by name."""
+        return self._publisher.published_devices() if self._publisher else {}
+
+    def problem(self) -> str | None:
+        """Return why the devices are not on the server as wanted, `None` when they are."""
+        return self._publisher.ready() if self._publisher else self._problem
+
+    def _start(self) -> bool:
+        try:
+            node = json.loads(self._client.get(paths.nodes(self._node_name)))
+            uid = str(node["metadata"]["uid"])
+        except (KubeError, ValueError, KeyError, TypeError) as error:
+            problem = f"node `{self._node_name}` cannot be read: {error}"
+            if problem != self._problem:
+                log.warning("node not read", reason=problem)
+            self._problem = problem
+            return False
+        publisher = self._make(uid)
+        with self._lock:
+            self._publisher = publisher
+            if self._inventory is not None:
+                publisher.set_inventory(self._inventory)
+        publisher.start()
+        return True

@@ -1,0 +1,84 @@
+"""The CDI spec of a prepared claim: a function of its record and of the driver's files.
+
+Walking a driver root takes long, so the edits that do not depend on a claim are made once per
+inventory. A container may name only one request of a claim, but limits are by index: once
+anything in a claim is limited, every container that uses it gets all of its GPUs, so that the
+index always means the same GPU.
+"""
+
+from collections.abc import Callable, Mapping
+
+from cdi.claim import claim_spec
+from cdi.edits import ContainerEdits, merge
+from cdi.enforcement import DeviceLimit, Enforcement, enforcement_edits
+from cdi.library import HookLibrary
+from cdi.names import device_name, qualified_name
+from cdi.spec import render
+from dra.record import PreparedClaim, PreparedDevice
+from gpu.model import GpuUuid
+from gpu.refusal import Refusal, RefusedError
+
+
+class SpecRenderer:
+    """Renders specs with the edits of one driver root and inventory."""
+
+    def __init__(
+        self,
+        *,
+        common: ContainerEdits,
+        by_uuid: Mapping[GpuUuid, ContainerEdits | Refusal],
+        library: Callable[[str], HookLibrary],
+        region_host_path: Callable[[str], str],
+    ) -> None:
+        self._common = common
+        self._by_uuid = by_uuid
+        self._library = library
+        self._region_host_path = region_host_path
+
+    def render(self, claim: PreparedClaim) -> bytes:
+        """Return the spec file of *claim*; raise `RefusedError` when a device is gone."""
+        own = {cdi_name(claim, device): self._edits(device) for device in claim.devices}
+        common = [self._common]
+        if claim.options is not None:
+            common += [*own.values(), enforcement_edits(self._enforcement(claim))]
+        return render(claim_spec(claim.uid, common=merge(common), devices=own))
+
+    def _edits(self, device: PreparedDevice) -> ContainerEdits:
+        edits = self._by_uuid.get(device.uuid)
+        if isinstance(edits, Refusal):
+            raise RefusedError(edits)
+        if edits is None:
+            raise RefusedError(
+                Refusal(
+                    code="DeviceGone",
+                    field="status.allocation.devices.results",
+                    value=device.device,
+                    limit="the node has no such device now",
+                )
+            )
+        return edits
+
+    def _enforcement(self, claim: PreparedClaim) -> Enforcement:
+        options = claim.options
+        assert options is not None  # noqa: S101  # the caller looked
+        return Enforcement(
+            library=self._library(options.library_sha256),
+            region_host_path=self._region_host_path(claim.uid),
+            limits=tuple(
+                DeviceLimit(memory_mib=each.memory_mib, cores_percent=each.cores_percent)
+                for each in claim.limits
+            ),
+            priority=options.priority,
+            core_policy=options.core_policy,
+            log_level=options.log_level,
+        )
+
+
+def cdi_name(claim: PreparedClaim, device: PreparedDevice) -> str:
+    """Return the name of *device* in the spec of *claim*."""
+    return device_name(claim.uid, device.device, device.share_id)
+
+
+def cdi_id(claim: PreparedClaim, device: PreparedDevice) -> str:
+    """Return what kubelet hands to the runtime for *device*."""
+    return qualified_name(cdi_name(claim, device))

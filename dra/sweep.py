@@ -1,0 +1,93 @@
+"""Finds claims that nobody will ever ask the plugin to unprepare.
+
+Kubelet unprepares what is in its own memory. A claim that was deleted while kubelet's state was
+lost, or a node that came back after a non-graceful shutdown, leaves entries here that would hold
+their share for ever. The API decides: a claim that is not there under this UID, or is no longer
+given devices of this node, is released once it has been so for longer than kubelet's own loop of
+60 seconds, and only while no pod of this node refers to it. An API that does not answer decides
+nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from dra.pods import PodUse
+from dra.record import PreparedClaim
+from gpu import names
+from gpu.refusal import RefusedError
+from kube import paths
+from kube.client import Client
+from kube.errors import KubeError, NotFoundError
+from kube.views import ClaimView
+
+GRACE_S = 120.0
+
+log = structlog.get_logger(__name__)
+
+
+class Sweep:
+    """Looks at every prepared claim; call `run` now and then."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        claims: Callable[[], Mapping[str, PreparedClaim]],
+        pods: Callable[[], Iterable[PodUse]],
+        release: Callable[[PreparedClaim], object],
+        pool: str,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._pods = pods
+        self._release = release
+        self._pool = pool
+        self._grace_s = grace_s
+        self._gone_since: dict[str, float] = {}
+
+    def run(self) -> None:
+        """Release what has been gone for the whole grace period."""
+        now = time.monotonic()
+        prepared = self._claims()
+        gone = {uid for uid, claim in prepared.items() if self._is_gone(claim)}
+        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in gone}
+        for uid, since in list(self._gone_since.items()):
+            if now - since >= self._grace_s:
+                self._release_one(prepared[uid])
+
+    def _release_one(self, claim: PreparedClaim) -> None:
+        try:
+            self._release(claim)
+        except RefusedError as error:
+            log.warning("sweep refused", claim_uid=claim.uid, reason=str(error))
+            return
+        log.info("claim swept", claim_uid=claim.uid, claim=f"{claim.namespace}/{claim.name}")
+        del self._gone_since[claim.uid]
+
+    def _is_gone(self, claim: PreparedClaim) -> bool:
+        """Tell whether the API knows *claim* no more; doubt counts as no."""
+        path = paths.resource_claims(claim.namespace, claim.name)
+        try:
+            found = ClaimView.model_validate_json(self._client.get(path))
+            if found.metadata.uid == claim.uid and self._is_ours(found):
+                return False
+        except NotFoundError:
+            pass
+        except (KubeError, ValueError) as error:
+            log.warning("claim not looked up", claim_uid=claim.uid, reason=str(error))
+            return False
+        return not any(_refers(pod, claim) for pod in self._pods())
+
+    def _is_ours(self, claim: ClaimView) -> bool:
+        allocation = claim.status.allocation
+        results = allocation.devices.results if allocation else ()
+        return any(each.driver == names.DRIVER and each.pool == self._pool for each in results)
+
+
+def _refers(pod: PodUse, claim: PreparedClaim) -> bool:
+    return pod.namespace == claim.namespace and any(
+        claim.name in container.claims for container in pod.containers
+    )
