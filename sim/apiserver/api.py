@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.apiserver.registry import Listing, Write
+from sim.apiserver.patches import MERGE_PATCH
+from sim.apiserver.requests import Listing, Write
 
 if TYPE_CHECKING:
+    import builtins
     from collections.abc import AsyncIterator
 
-    from sim.apiserver.errors import JsonObject
+    from sim.apiserver.json_values import JsonObject
     from sim.apiserver.registry import Registry
-
-MERGE_PATCH = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Api:
@@ -45,7 +42,7 @@ class Api:
         *,
         labels: str = "",
         fields: str = "",
-    ) -> tuple[list[JsonObject], str]:
+    ) -> tuple[builtins.list[JsonObject], str]:
         """Return the selected objects and the resourceVersion to watch from."""
         page = self._registry.list(resource, namespace, Listing(labels=labels, fields=fields))
         return page.items, page.resource_version
@@ -62,11 +59,11 @@ class Api:
         """Replace the object of the same name; its resourceVersion, if any, must be current."""
         return self._registry.update(resource, obj, Write(subresource=subresource or "")).obj
 
-    async def patch(  # noqa: PLR0913 - one argument each for what HTTP puts in path and headers
+    async def patch(
         self,
         resource: str,
         name: str,
-        patch: JsonObject | list[JsonObject],
+        patch: JsonObject | builtins.list[JsonObject],
         *,
         namespace: str | None = None,
         content_type: str = MERGE_PATCH,

@@ -10,9 +10,10 @@ in-process client raises the same value, so that both sorts of client see one tr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-JsonObject = dict[str, Any]
+if TYPE_CHECKING:
+    from sim.apiserver.json_values import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,68 @@
+"""Who asks, and what was asked: bearer tokens and a bounded journal of requests.
+
+There is no authorization: a simulated user may do everything. Tests count writes per user in
+the journal instead.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sim.apiserver.errors import StatusError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_JOURNAL_LENGTH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """One request as it was answered."""
+
+    user: str
+    verb: str
+    """Kubernetes' word, such as `list` or `deletecollection`."""
+    path: str
+    status: int
+
+
+class Access:
+    """The tokens and the journal of one server."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, str] = {}
+        self._users: dict[str, str] = {}
+        self.records: collections.deque[RequestRecord] = collections.deque(maxlen=_JOURNAL_LENGTH)
+
+    def token_for(self, user: str) -> str:
+        """Return the token of *user*, made at the first call."""
+        if user not in self._tokens:
+            token = secrets.token_urlsafe(24)
+            self._tokens[user] = token
+            self._users[token] = user
+        return self._tokens[user]
+
+    def revoke(self, user: str) -> None:
+        """Make the user's token invalid; the next `token_for` makes another."""
+        self._users.pop(self._tokens.pop(user, ""), None)
+
+    def user_of(self, authorization: str) -> str:
+        """Return who sent this header; 401 for nobody known."""
+        scheme, _, token = authorization.partition(" ")
+        user = self._users.get(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise StatusError(401, "Unauthorized", "Unauthorized")
+        return user
+
+    def note(self, user: str, verb: str, path: str, status: int) -> None:
+        """Add a request to the journal."""
+        self.records.append(RequestRecord(user, verb, path, status))
+
+    def noter(self, user: str, verb: str, path: str) -> Callable[[int], None]:
+        """Return a function that notes this request with the status it is given."""
+        return functools.partial(self.note, user, verb, path)

@@ -1,0 +1,128 @@
+"""From what a client sent to what the server's types hold.
+
+A Go server decodes JSON into structs: `null` is absence, a wrong type is a 400, a field that the
+type lacks is dropped (with a warning, or refused under `fieldValidation=Strict`), and a
+quantity is kept as a number, so that it comes back in canonical text: `1024Mi` as `1Gi`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from kube import quantity
+from sim.apiserver.errors import Cause, StatusError, bad_request, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import jsonschema
+
+    from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.resources import ResourceType
+    from sim.apiserver.schemas import Schemas, Shape
+
+
+@dataclass(slots=True)
+class Decoded:
+    """An object with known fields only; *unknown* names the ones that were dropped."""
+
+    obj: JsonObject
+    unknown: list[str] = field(default_factory=list)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return the texts of the `Warning` headers that say what was dropped."""
+        return tuple(f'unknown field "{path}"' for path in self.unknown)
+
+
+def decode(schemas: Schemas, resource: ResourceType, obj: JsonObject, *, strict: bool) -> Decoded:
+    """Return a copy of *obj* as the server's types hold it; 400 for what they cannot hold."""
+    decoded = Decoded({})
+    decoded.obj = _value(schemas.shape(resource), obj, "", decoded.unknown)
+    if strict and decoded.unknown:
+        told = ", ".join(decoded.warnings())
+        message = (
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: strict decoding error: {told}"
+        )
+        raise bad_request(message)
+    return decoded
+
+
+def check_schema(schemas: Schemas, resource: ResourceType, obj: JsonObject) -> None:
+    """Raise 400 for values of a wrong type and 422 for missing or unsupported ones."""
+    causes: list[Cause] = []
+    for violation in schemas.violations(resource, obj):
+        path = _path(violation)
+        if violation.validator in {"required", "enum"}:
+            causes.extend(cause for cause in _causes(violation, path) if cause not in causes)
+        else:
+            raise _wrong_type(resource, path, violation.message)
+    if causes:
+        name = obj["metadata"].get("name", "")
+        raise invalid(resource.qualified_kind, name, tuple(causes))
+
+
+def _value(shape: Shape | None, value: Any, path: str, unknown: list[str]) -> Any:
+    if shape is None:
+        return value
+    if shape.is_quantity:
+        return _quantity(value, path)
+    if isinstance(value, dict):
+        return _fields(shape, value, path, unknown)
+    if isinstance(value, list):
+        element = shape.element()
+        return [
+            _value(element, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)
+        ]
+    return value
+
+
+def _fields(shape: Shape, value: JsonObject, path: str, unknown: list[str]) -> JsonObject:
+    known: JsonObject = {}
+    for key, item in value.items():
+        child = f"{path}.{key}" if path else key
+        inner = shape.field(key)
+        if inner is None and shape.is_struct:
+            unknown.append(child)
+        elif item is not None or inner is None:
+            known[key] = _value(inner, item, child, unknown)
+    return known
+
+
+def _quantity(value: Any, path: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value
+    try:
+        return quantity.parse(str(value)).canonical()
+    except quantity.QuantityError as error:
+        message = f"{path}: quantities must match the regular expression: {error}"
+        raise bad_request(message) from error
+
+
+def _path(violation: jsonschema.ValidationError) -> str:
+    path = ""
+    for step in violation.absolute_path:
+        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return path.removeprefix(".")
+
+
+def _causes(violation: jsonschema.ValidationError, path: str) -> Iterator[Cause]:
+    rule: list[Any] = list(cast("Iterable[Any]", violation.validator_value))
+    if violation.validator == "enum":
+        told = ", ".join(f'"{value}"' for value in rule)
+        message = f'Unsupported value: "{violation.instance}": supported values: {told}'
+        yield Cause(reason="FieldValueNotSupported", field=path, message=message)
+        return
+    instance = cast("JsonObject", violation.instance)
+    for name in rule:
+        if name not in instance:
+            child = f"{path}.{name}" if path else str(name)
+            yield Cause(reason="FieldValueRequired", field=child, message="Required value")
+
+
+def _wrong_type(resource: ResourceType, path: str, message: str) -> StatusError:
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+        f"{resource.kind}: json: cannot unmarshal {path}: {message[:200]}"
+    )

@@ -1,0 +1,102 @@
+"""Values that the server fills in when the client leaves them out.
+
+Only those that something in a simulated cluster reads; sources: kubernetes
+pkg/apis/core/v1/defaults.go, pkg/apis/resource/v1/defaults.go, the strategies of pkg/registry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim.apiserver.json_values import timestamp
+
+if TYPE_CHECKING:
+    from sim.apiserver.json_values import JsonObject
+
+
+def fill(plural: str, obj: JsonObject) -> None:
+    """Fill the defaults of one object in place."""
+    filler = _FILLERS.get(plural)
+    if filler is not None:
+        filler(obj)
+
+
+def _namespace(obj: JsonObject) -> None:
+    obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    obj.setdefault("status", {}).setdefault("phase", "Active")
+    labels = obj["metadata"].setdefault("labels", {})
+    labels["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
+
+
+def _pod(obj: JsonObject) -> None:
+    spec = obj.get("spec")
+    if isinstance(spec, dict):
+        spec.setdefault("restartPolicy", "Always")
+        spec.setdefault("terminationGracePeriodSeconds", 30)
+        spec.setdefault("dnsPolicy", "ClusterFirst")
+        spec.setdefault("schedulerName", "default-scheduler")
+        spec.setdefault("serviceAccountName", "default")
+        spec.setdefault("enableServiceLinks", True)
+        spec.setdefault("securityContext", {})
+        spec.setdefault("priority", 0)
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+            _container(container)
+    status = obj.setdefault("status", {})
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", "BestEffort")
+
+
+def _container(container: JsonObject) -> None:
+    image = str(container.get("image", ""))
+    tagged = ":" in image.rsplit("/", maxsplit=1)[-1]
+    latest = image.endswith(":latest") or not tagged
+    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    resources = container.setdefault("resources", {})
+    limits = resources.get("limits")
+    if limits:
+        resources["requests"] = {**limits, **resources.get("requests", {})}
+
+
+def _secret(obj: JsonObject) -> None:
+    obj.setdefault("type", "Opaque")
+
+
+def _slice(obj: JsonObject) -> None:
+    for device in obj.get("spec", {}).get("devices", ()):
+        for taint in device.get("taints", ()):
+            taint.setdefault("timeAdded", timestamp())
+
+
+def _claim(obj: JsonObject) -> None:
+    _claim_spec(obj.get("spec", {}))
+
+
+def _template(obj: JsonObject) -> None:
+    _claim_spec(obj.get("spec", {}).get("spec", {}))
+
+
+def _claim_spec(spec: JsonObject) -> None:
+    for request in spec.get("devices", {}).get("requests", ()):
+        for exact in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if exact is not None:
+                _device_request(exact)
+
+
+def _device_request(request: JsonObject) -> None:
+    request.setdefault("allocationMode", "ExactCount")
+    if request["allocationMode"] == "ExactCount":
+        request.setdefault("count", 1)
+    for toleration in request.get("tolerations", ()):
+        toleration.setdefault("operator", "Equal")
+
+
+_FILLERS = {
+    "namespaces": _namespace,
+    "pods": _pod,
+    "secrets": _secret,
+    "resourceslices": _slice,
+    "resourceclaims": _claim,
+    "resourceclaimtemplates": _template,
+}

@@ -1,0 +1,263 @@
+"""The HTTP door: paths, headers, bodies and streams around the registry.
+
+Answers differ from stored objects where the real server's do: the items of a list carry no
+`kind`, errors are `Status` objects, dropped fields come back as `Warning` headers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import yaml
+from aiohttp import web
+
+from sim.apiserver import discovery, paths
+from sim.apiserver.errors import StatusError, bad_request
+from sim.apiserver.patches import APPLY_PATCH
+from sim.apiserver.requests import Listing, Outcome, Write
+from sim.apiserver.streaming import Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sim.apiserver.access import Access
+    from sim.apiserver.faults import Faults
+    from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.registry import Registry
+
+log = structlog.get_logger(__name__)
+
+_YAML_TYPES = {"application/yaml", APPLY_PATCH}
+
+
+class HttpApi:
+    """All handlers of one server."""
+
+    def __init__(
+        self, registry: Registry, access: Access, faults: Faults, bookmark_interval_s: float
+    ) -> None:
+        self._registry = registry
+        self._access = access
+        self._faults = faults
+        self.streams = Streams(registry, bookmark_interval_s)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request and note it."""
+        user, verb, path = "", request.method.lower(), request.path
+        try:
+            user = self._access.user_of(request.headers.get("Authorization", ""))
+            segments = [segment for segment in path.split("/") if segment]
+            fixed = self._fixed(segments)
+            target = None if fixed is not None else paths.parse(segments)
+            if target is not None:
+                verb = target.verb(request.method, watch=_flag(request, "watch"))
+            self._faults.strike(verb, path)
+            if target is None:
+                response: web.StreamResponse = fixed or web.Response()
+            else:
+                note = self._access.noter(user, verb, path)
+                response = await self._served(request, target, verb, note)
+                if verb == "watch":
+                    return response
+        except StatusError as error:
+            response = _failure(error)
+        except Exception:
+            log.exception("request failed", verb=verb, path=path)
+            response = _failure(StatusError(500, "InternalError", "internal error"))
+        self._access.note(user, verb, path, response.status)
+        return response
+
+    def _fixed(self, segments: list[str]) -> web.Response | None:
+        if segments == ["version"]:
+            return _json(discovery.version_info(self._registry.version.git_version))
+        if segments and segments[0] in {"healthz", "readyz", "livez"}:
+            return web.Response(text="ok")
+        found = discovery.document(segments)
+        return None if found is None else _json(found)
+
+    async def _served(
+        self,
+        request: web.Request,
+        target: paths.Target,
+        verb: str,
+        note: Callable[[int], None],
+    ) -> web.StreamResponse:
+        plural, namespace = target.resource.plural, target.namespace
+        match verb:
+            case "get":
+                return _json(self._registry.get(plural, target.name, namespace))
+            case "list":
+                return self._list(request, target)
+            case "watch":
+                return await self.streams.serve(request, target, _listing(request), note)
+            case "delete":
+                return _deleted(target, await self._delete(request, target))
+            case "deletecollection":
+                write = _write(request, target, await _options(request))
+                items = self._registry.delete_collection(
+                    plural, namespace, _listing(request), write
+                )
+                return _json({**_list_head(target), "items": [_bare(item) for item in items]})
+            case _:
+                return await self._write(request, target, verb)
+
+    def _list(self, request: web.Request, target: paths.Target) -> web.Response:
+        page = self._registry.list(target.resource.plural, target.namespace, _listing(request))
+        metadata: JsonObject = {"resourceVersion": page.resource_version}
+        if page.continue_token:
+            metadata["continue"] = page.continue_token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+        items = [_bare(item) for item in page.items]
+        return _json({**_list_head(target), "metadata": metadata, "items": items})
+
+    async def _delete(self, request: web.Request, target: paths.Target) -> Outcome:
+        write = _write(request, target, await _options(request))
+        return self._registry.delete(target.resource.plural, target.name, target.namespace, write)
+
+    async def _write(self, request: web.Request, target: paths.Target, verb: str) -> web.Response:
+        plural, write = target.resource.plural, _write(request, target, {})
+        body = await _body(request)
+        if target.subresource == "binding":
+            node = (body.get("target") or {}).get("name", "")
+            self._registry.bind(target.name, target.namespace or "", node)
+            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, status=201)
+        match verb:
+            case "create" if not target.name:
+                outcome = self._registry.create(plural, body, target.namespace, write)
+            case "update" if target.name:
+                outcome = self._registry.update(plural, _named(body, target), write)
+            case "patch" if target.name:
+                outcome = self._registry.patch(plural, target.name, target.namespace, body, write)
+            case _:
+                raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
+        return _json(outcome.obj, status=201 if outcome.created else 200, warnings=outcome.warnings)
+
+
+def _json(
+    content: JsonObject, *, status: int = 200, warnings: tuple[str, ...] = ()
+) -> web.Response:
+    response = web.Response(
+        body=json.dumps(content, separators=(",", ":")).encode(),
+        status=status,
+        content_type="application/json",
+    )
+    for warning in warnings:
+        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{escaped}"')
+    return response
+
+
+def _failure(error: StatusError) -> web.Response:
+    response = _json(error.status(), status=error.code)
+    if error.code == 429:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def _deleted(target: paths.Target, outcome: Outcome) -> web.Response:
+    resource = target.resource
+    if resource.delete_returns_object or not outcome.removed:
+        return _json(outcome.obj)
+    details = {"name": target.name, "kind": resource.plural, "uid": outcome.obj["metadata"]["uid"]}
+    if resource.group:
+        details["group"] = resource.group
+    return _json(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details,
+        }
+    )
+
+
+def _list_head(target: paths.Target) -> JsonObject:
+    resource = target.resource
+    return {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}}
+
+
+def _bare(item: JsonObject) -> JsonObject:
+    return {key: value for key, value in item.items() if key not in {"kind", "apiVersion"}}
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "") in {"1", "true", "True"}
+
+
+def _listing(request: web.Request) -> Listing:
+    limit = request.query.get("limit", "0") or "0"
+    if not limit.isdigit():
+        message = f"limit: `{limit}` is no number"
+        raise bad_request(message)
+    return Listing(
+        labels=request.query.get("labelSelector", ""),
+        fields=request.query.get("fieldSelector", ""),
+        limit=int(limit),
+        continue_token=request.query.get("continue", ""),
+    )
+
+
+def _write(request: web.Request, target: paths.Target, options: JsonObject) -> Write:
+    """Collect the options of a write from query and, for a DELETE, from its body."""
+    query = request.query
+    preconditions = options.get("preconditions") or {}
+    grace = options.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    dry_run = query.getall("dryRun", []) or options.get("dryRun") or []
+    if any(stage != "All" for stage in dry_run):
+        raise bad_request('dryRun: Unsupported value: supported values: "All"')
+    return Write(
+        subresource=target.subresource,
+        patch_type=request.content_type,
+        dry_run=bool(dry_run),
+        field_validation=query.get("fieldValidation", "Warn"),
+        field_manager=query.get("fieldManager", ""),
+        force=_flag(request, "force"),
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        grace_period_s=None if grace is None else int(grace),
+    )
+
+
+async def _options(request: web.Request) -> JsonObject:
+    options: JsonObject = (await _body(request)) if request.can_read_body else {}
+    return options
+
+
+async def _body(request: web.Request) -> Any:
+    raw = await request.read()
+    if not raw:
+        return {}
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        if request.content_type not in _YAML_TYPES:
+            message = f"the body is no JSON: {error}"
+            raise bad_request(message) from error
+    try:
+        return yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        message = f"the body is no YAML: {error}"
+        raise bad_request(message) from error
+
+
+def _named(body: Any, target: paths.Target) -> JsonObject:
+    """Return *body* with the name of the path; 400 when it says another one."""
+    if not isinstance(body, dict):
+        raise bad_request("the body is no JSON object")
+    metadata = dict(body.get("metadata") or {})
+    if metadata.get("name", target.name) != target.name:
+        message = (
+            f"the name of the object ({metadata['name']}) does not match the name on the URL "
+            f"({target.name})"
+        )
+        raise bad_request(message)
+    metadata["name"] = target.name
+    if target.namespace:
+        if metadata.get("namespace", target.namespace) != target.namespace:
+            raise bad_request("the namespace of the object does not match the namespace on the URL")
+        metadata["namespace"] = target.namespace
+    return {**body, "metadata": metadata}

@@ -1,0 +1,261 @@
+"""Writes: every change of the cluster's state goes through here, from HTTP and in process.
+
+The order is that of the real server: decode, reset what the client may not say, drop disabled
+fields, fill defaults, validate, store. Nothing awaits in between, so writes are atomic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sim.apiserver import defaults
+from sim.apiserver.apply import applied
+from sim.apiserver.decoding import Decoded, check_schema, decode
+from sim.apiserver.deleting import check_preconditions, is_finished, judge
+from sim.apiserver.errors import (
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    not_found,
+)
+from sim.apiserver.json_values import copy_json, timestamp
+from sim.apiserver.patches import APPLY_PATCH, patched
+from sim.apiserver.preparing import prepare_create, prepare_update
+from sim.apiserver.reading import Reads, key_of
+from sim.apiserver.requests import Listing, Outcome, Write
+from sim.apiserver.resources import ResourceType, resource_type
+from sim.apiserver.rules.check import Review, check
+from sim.apiserver.schemas import schemas
+
+if TYPE_CHECKING:
+    from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.rules.claims import CheckExpression
+    from sim.apiserver.storage import Key, Store
+    from sim.apiserver.versions import Version
+
+_CONFLICT = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class Registry(Reads):
+    """All resources of one cluster; *version* may be replaced at any time."""
+
+    def __init__(self, store: Store, version: Version, check_expression: CheckExpression) -> None:
+        super().__init__(store)
+        self.version = version
+        self._check_expression = check_expression
+
+    def create(self, plural: str, obj: JsonObject, namespace: str | None, write: Write) -> Outcome:
+        """Store a new object."""
+        resource = resource_type(plural)
+        return self._insert(resource, self._decoded(resource, obj, namespace, write), write)
+
+    def update(self, plural: str, obj: JsonObject, write: Write) -> Outcome:
+        """Replace the stored object of the same name by *obj*."""
+        resource = resource_type(plural)
+        metadata = obj.get("metadata") or {}
+        key = key_of(resource, metadata.get("name", ""), metadata.get("namespace"))
+        return self._replace(resource, key, obj, write)
+
+    def patch(
+        self, plural: str, name: str, namespace: str | None, patch: Any, write: Write
+    ) -> Outcome:
+        """Change the stored object by *patch*; an apply may also create it."""
+        resource = resource_type(plural)
+        key = key_of(resource, name, namespace)
+        shape = schemas(self.version.minor).shape(resource)
+        if write.patch_type != APPLY_PATCH:
+            new = patched(shape, self.stored(resource, key), patch, write.patch_type)
+            return self._replace(resource, key, new, write)
+        if not write.field_manager:
+            raise bad_request("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
+        config = self._decoded(resource, patch, namespace, write).obj
+        config["metadata"]["name"] = name
+        live = self._store.get(plural, key)
+        base = live or {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {k: v for k, v in config["metadata"].items() if k in {"name", "namespace"}},
+        }
+        new = applied(
+            shape,
+            base,
+            config,
+            manager=write.field_manager,
+            force=write.force,
+            part=write.subresource,
+        )
+        if live is not None:
+            return self._replace(resource, key, new, write)
+        if write.subresource:
+            raise not_found(resource.qualified, name)
+        managed = new["metadata"].pop("managedFields")
+        return self._insert(resource, Decoded(new), write, managed)
+
+    def delete(self, plural: str, name: str, namespace: str | None, write: Write) -> Outcome:
+        """Delete one object as far as finalizers and grace allow."""
+        resource = resource_type(plural)
+        key = key_of(resource, name, namespace)
+        old = self.stored(resource, key)
+        check_preconditions(resource, old, write)
+        if plural == "namespaces" and name in {"default", "kube-system", "kube-public"}:
+            raise forbidden(plural, name, "this namespace may not be deleted")
+        verdict = judge(resource, old, write)
+        if not write.dry_run:
+            if verdict.remove:
+                self._store.remove(plural, key, verdict.obj)
+            elif verdict.obj != old:
+                self._store.put(plural, key, verdict.obj)
+        return Outcome(obj=verdict.obj, removed=verdict.remove)
+
+    def delete_collection(
+        self, plural: str, namespace: str | None, listing: Listing, write: Write
+    ) -> list[JsonObject]:
+        """Delete all selected objects and return them."""
+        page = self.list(plural, namespace, Listing(labels=listing.labels, fields=listing.fields))
+        for item in page.items:
+            metadata = item["metadata"]
+            self.delete(plural, metadata["name"], metadata.get("namespace"), write)
+        return page.items
+
+    def bind(self, name: str, namespace: str, node: str) -> None:
+        """Set the node of a pod that has none."""
+        resource = resource_type("pods")
+        key = key_of(resource, name, namespace)
+        pod = copy_json(self.stored(resource, key))
+        bound = pod["spec"].get("nodeName")
+        if bound:
+            why = f"pod {name} is already assigned to node `{bound}`"
+            raise conflict("pods/binding", name, why)
+        if pod["metadata"].get("deletionTimestamp"):
+            raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned")
+        pod["spec"]["nodeName"] = node
+        conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [entry for entry in conditions if entry["type"] != "PodScheduled"]
+        conditions.append(
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp()}
+        )
+        self._store.put("pods", key, pod)
+
+    def _insert(
+        self,
+        resource: ResourceType,
+        decoded: Decoded,
+        write: Write,
+        managed: list[JsonObject] | None = None,
+    ) -> Outcome:
+        new = decoded.obj
+        prepare_create(resource, new)
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if not new["metadata"].get("name"):
+            message = f"{resource.plural}: name or generateName is required"
+            raise bad_request(message)
+        key = key_of(resource, new["metadata"]["name"], new["metadata"].get("namespace"))
+        self._check_namespace(resource, key)
+        if self._store.get(resource.plural, key) is not None:
+            raise already_exists(resource.qualified, key[1])
+        self._finish(resource, new, None, "")
+        stored = new if write.dry_run else self._store.put(resource.plural, key, new)
+        return Outcome(obj=copy_json(stored), created=True, warnings=decoded.warnings())
+
+    def _replace(self, resource: ResourceType, key: Key, obj: JsonObject, write: Write) -> Outcome:
+        old = self.stored(resource, key)
+        self._check_subresource(resource, write.subresource)
+        decoded = self._decoded(resource, obj, key[0] or None, write)
+        new = decoded.obj
+        self._check_current(resource, new, old)
+        if write.subresource == "finalize":
+            finalizers = new.get("spec", {}).get("finalizers", [])
+            new = {**copy_json(old), "spec": {"finalizers": finalizers}}
+        prepare_update(resource, new, old, write.subresource)
+        self._finish(resource, new, old, write.subresource)
+        changed = new.get("spec") != old.get("spec")
+        if resource.generation and changed and write.subresource != "status":
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        stored = new if write.dry_run else self._stored_as(resource, key, new, old)
+        return Outcome(obj=copy_json(stored), warnings=decoded.warnings())
+
+    def _stored_as(
+        self, resource: ResourceType, key: Key, new: JsonObject, old: JsonObject
+    ) -> JsonObject:
+        if is_finished(resource, new):
+            return self._store.remove(resource.plural, key, new)
+        if new == old:
+            return old
+        return self._store.put(resource.plural, key, new)
+
+    def _decoded(
+        self, resource: ResourceType, obj: Any, namespace: str | None, write: Write
+    ) -> Decoded:
+        """Check type and namespace of what a client sent, and decode it."""
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict):
+            raise bad_request("the object provided is not a JSON object with metadata")
+        told = (obj.get("apiVersion", resource.api_version), obj.get("kind", resource.kind))
+        if told != (resource.api_version, resource.kind):
+            message = (
+                f"{told[1]} in version {told[0]} cannot be handled as a {resource.kind} "
+                f"in version {resource.api_version}"
+            )
+            raise bad_request(message)
+        typed = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
+        typed.setdefault("metadata", {})
+        strict = write.field_validation == "Strict"
+        decoded = decode(schemas(self.version.minor), resource, typed, strict=strict)
+        metadata = decoded.obj["metadata"]
+        own = metadata.get("namespace")
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
+        elif namespace and own and own != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
+            )
+        elif namespace:
+            metadata["namespace"] = namespace
+        if write.field_validation == "Ignore":
+            decoded.unknown.clear()
+        return decoded
+
+    def _finish(
+        self, resource: ResourceType, new: JsonObject, old: JsonObject | None, subresource: str
+    ) -> None:
+        """Drop, default and validate *new* in place."""
+        self.version.drop_disabled(resource.plural, new, old)
+        defaults.fill(resource.plural, new)
+        check_schema(schemas(self.version.minor), resource, new)
+        check(
+            Review(
+                resource=resource,
+                new=new,
+                old=old,
+                subresource=subresource,
+                server_minor=self.version.number,
+                check_expression=self._check_expression,
+            )
+        )
+
+    def _check_current(self, resource: ResourceType, new: JsonObject, old: JsonObject) -> None:
+        name = old["metadata"]["name"]
+        for key in ("resourceVersion", "uid"):
+            told = new["metadata"].get(key)
+            if told and told != old["metadata"][key]:
+                raise conflict(resource.qualified, name, _CONFLICT)
+
+    def _check_namespace(self, resource: ResourceType, key: Key) -> None:
+        if not resource.namespaced:
+            return
+        namespace = self.stored(resource_type("namespaces"), ("", key[0]))
+        if namespace["metadata"].get("deletionTimestamp"):
+            why = (
+                f"unable to create new content in namespace {key[0]} because it is being terminated"
+            )
+            raise forbidden(resource.qualified, key[1], why)
+
+    def _check_subresource(self, resource: ResourceType, subresource: str) -> None:
+        known = {*resource.subresources, *(("status",) if resource.status else ()), ""}
+        if subresource not in known:
+            raise StatusError(404, "NotFound", "the server could not find the requested resource")

@@ -1,0 +1,71 @@
+"""The one entry to the rules: which of them an object meets at which write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sim.apiserver.errors import invalid
+from sim.apiserver.rules.claim_status import check_claim_status
+from sim.apiserver.rules.claims import check_claim_spec, check_class
+from sim.apiserver.rules.findings import Findings
+from sim.apiserver.rules.metadata import check_metadata, check_metadata_update
+from sim.apiserver.rules.pods import check_pod
+from sim.apiserver.rules.slices import check_slice
+
+if TYPE_CHECKING:
+    from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.resources import ResourceType
+    from sim.apiserver.rules.claims import CheckExpression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One write to judge; *old* is None for a creation."""
+
+    resource: ResourceType
+    new: JsonObject
+    old: JsonObject | None
+    subresource: str
+    server_minor: int
+    check_expression: CheckExpression
+
+
+def check(review: Review) -> None:
+    """Raise 422 with all causes when a rule is broken."""
+    found = Findings()
+    check_metadata(found, review.resource.plural, review.new["metadata"])
+    if review.old is not None:
+        check_metadata_update(found, review.new["metadata"], review.old["metadata"])
+    _check_kind(found, review)
+    if found.causes:
+        name = review.new["metadata"].get("name", "")
+        raise invalid(review.resource.qualified_kind, name, tuple(found.causes))
+
+
+def _check_kind(found: Findings, review: Review) -> None:
+    new, old = review.new, review.old
+    match review.resource.plural:
+        case "resourceslices":
+            check_slice(found, new, old, server_minor=review.server_minor)
+        case "resourceclaims":
+            _check_claim(found, review)
+        case "resourceclaimtemplates" if old is None:
+            check_claim_spec(found, "spec.spec", new["spec"]["spec"], review.check_expression)
+        case "resourceclaimtemplates":
+            found.unchanged("spec", old["spec"] if old else None, new["spec"])
+        case "deviceclasses":
+            check_class(found, new, review.check_expression)
+        case "pods" if review.subresource != "status":
+            check_pod(found, new, old)
+        case _:
+            pass
+
+
+def _check_claim(found: Findings, review: Review) -> None:
+    if review.old is None:
+        check_claim_spec(found, "spec", review.new["spec"], review.check_expression)
+    elif review.subresource == "status":
+        check_claim_status(found, review.new, review.old)
+    else:
+        found.unchanged("spec", review.old["spec"], review.new["spec"])
