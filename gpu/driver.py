@@ -95,12 +95,13 @@ def _first(candidates: tuple[str, ...], host_root: Path, dev_root: str | None) -
         else:
             # What the operator says about nodes belongs to the root that it names.
             named = dev_root if candidate == candidates[0] else None
-            host_dev_path = named or _dev_root(candidate, local, host_root)
+            if named is None or _directory(host_root, named) is None:
+                named = _dev_root(candidate, local, host_root)
             return DriverRoot(
                 host_path=candidate,
                 local_path=local,
-                host_dev_path=host_dev_path,
-                local_dev_path=resolve(host_root, host_dev_path),
+                host_dev_path=named,
+                local_dev_path=resolve(host_root, named),
                 library_path=library,
                 library_dir=library.parent,
             )
