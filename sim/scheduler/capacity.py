@@ -7,7 +7,7 @@ is no policy. Amounts are raised to what the policy allows before they are compa
 
 from collections.abc import Mapping
 
-from kube.quantity import Format, Quantity, whole
+from kube.quantity import Quantity, whole
 from sim.scheduler.devices import Capacity, Device, Policy
 from sim.scheduler.features import Features
 from sim.scheduler.requests import Wanted
@@ -104,7 +104,7 @@ def _on_range(asked: Quantity, policy: Policy, features: Features) -> Quantity |
     if features.fractional_ranges and not 0 <= amount <= _INT64_MAX:
         return None
     if unit == _UNIT:
-        return whole(amount, binary=asked.format is Format.BINARY_SI)
+        return whole(amount, binary=True)
     return Quantity(amount * unit, asked.format)
 
 

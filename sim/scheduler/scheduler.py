@@ -7,7 +7,7 @@ is found in the claims by the next attempt, which starts from what is written.
 """
 
 import asyncio
-import datetime
+import datetime as dt
 
 import structlog
 
@@ -215,4 +215,4 @@ def _says(pod: JsonObject, why: Pending) -> bool:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
