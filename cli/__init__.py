@@ -1,1 +1,1 @@
-"""cli."""
+"""The `gpuslice` command: what a person types, and the processes that the demo starts."""

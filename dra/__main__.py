@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 # Before anything else that logs: see there.
 from kube import logs  # isort: skip
@@ -21,15 +21,24 @@ log = structlog.get_logger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit status."""
-    settings = AgentSettings.from_arguments(
-        sys.argv[1:] if arguments is None else arguments, program="gpuslice-node-agent"
-    )
+    settings = read_settings(sys.argv[1:] if arguments is None else arguments)
+    return run(lambda: Plugin(settings))
+
+
+def read_settings(arguments: Sequence[str]) -> AgentSettings:
+    """Return the settings in *arguments* and the environment, and begin to log as they say."""
+    settings = AgentSettings.from_arguments(arguments, program="gpuslice-node-agent")
     logs.configure(settings.log_level, json=True)
+    return settings
+
+
+def run(make: Callable[[], Plugin]) -> int:
+    """Run the plugin that *make* returns until a signal ends it."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: ended.set())
     try:
-        plugin = Plugin(settings)
+        plugin = make()
         plugin.start()
     except (ConfigError, DamagedError, SocketPathTooLongError, OSError) as error:
         log.error("plugin not started", reason=str(error))

@@ -16,7 +16,15 @@ import structlog
 from cdi.edits import ContainerEdits
 from cdi.hooks import HookStrategy
 from cdi.library import HookLibrary, LibraryStore
-from cdi.nvidia import DriverTree, Surroundings, common_edits, gpu_edits, mig_edits, scan
+from cdi.nvidia import (
+    DriverTree,
+    Surroundings,
+    character_device,
+    common_edits,
+    gpu_edits,
+    mig_edits,
+    scan,
+)
 from dra.node import NodeState, NodeView
 from dra.render import SpecRenderer
 from gpu import driver
@@ -28,6 +36,7 @@ from gpu.refusal import Refusal, RefusedError
 log = structlog.get_logger(__name__)
 
 Locate = Callable[[], driver.DriverRoot]
+DeviceNumbers = Callable[[Path], tuple[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,8 @@ class Places:
     library: Path | None
     """HAMi-core's `libvgpu.so`; `None` where none is configured."""
     accept_placeholder: bool
+    device_numbers: DeviceNumbers = character_device
+    """Major and minor of a node; a simulation without the right to make nodes knows them."""
 
 
 class InventoryReader:
@@ -145,6 +156,7 @@ class InventoryReader:
                 host_dev_root=root.host_dev_path,
                 proc_root=self._places.proc_root,
                 sys_root=self._places.sys_root,
+                device_numbers=self._places.device_numbers,
             ),
         )
         return NodeView(

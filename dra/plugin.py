@@ -14,10 +14,11 @@ import structlog
 from cdi import hooks
 from cdi.hooks import HookStrategy
 from cdi.library import LibraryStore
+from cdi.nvidia import character_device
 from cdi.store import SpecStore
 from dra.devices import SharingPolicy
 from dra.health import HealthStreams
-from dra.inventory import InventoryReader, Places
+from dra.inventory import DeviceNumbers, InventoryReader, Places
 from dra.loops import Loops
 from dra.metrics import Metrics
 from dra.node import NodeState, NodeView
@@ -55,8 +56,11 @@ _POD_LOOK_S = 60.0
 class Plugin:
     """One node's plugin process: `start` it, then `stop` it."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(
+        self, settings: AgentSettings, *, device_numbers: DeviceNumbers = character_device
+    ) -> None:
         self._settings = settings
+        self._device_numbers = device_numbers
         self._loops = Loops()
         self._restore_now = threading.Event()
         self._pods_changed = threading.Event()
@@ -138,6 +142,7 @@ class Plugin:
                 sys_root=settings.sys_root,
                 library=settings.hami_core_library,
                 accept_placeholder=settings.accept_placeholder_library,
+                device_numbers=self._device_numbers,
             ),
             locate=self._locate_driver,
             hooks=self._hook_strategy,

@@ -1,0 +1,35 @@
+"""The real node agent on a simulated node: only NVML and the host's files are stood in for.
+
+`python -m cli.simulated_agent --gpus FILE -- FLAGS` puts the simulated library below NVIDIA's
+binding, in this process, and then runs the agent with FLAGS as anybody would. FLAGS point to a
+host's tree that `sim.driverroot` has built.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# Before anything else that logs: see there.
+from kube import logs  # noqa: F401  # isort: skip
+
+from dra.__main__ import read_settings, run
+from dra.plugin import Plugin
+from sim import nvml
+from sim.driverroot import numbers_of
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the agent until it is told to end."""
+    parser = argparse.ArgumentParser(prog="simulated-agent")
+    parser.add_argument("--gpus", type=Path, required=True, help="the node's GPUs, in YAML")
+    parser.add_argument("flags", nargs="*", help="the agent's own flags, after --")
+    chosen = parser.parse_args(arguments)
+    nvml.install(chosen.gpus)
+    settings = read_settings(chosen.flags)
+    # A simulation without the right to make device nodes has files that stand for them.
+    return run(lambda: Plugin(settings, device_numbers=numbers_of))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
