@@ -28,6 +28,7 @@ from gpu.model import Inventory
 from kube.backoff import Backoff
 from kube.client import Client
 from kube.errors import ApiError, ConflictError, KubeError, NotFoundError
+from kube.events import Regarding
 from kube.objects import JsonObject
 from kube.paths import resource_slices
 from kube.reflector import Change, Reflector
@@ -57,7 +58,7 @@ class Publisher:
         """Prepare; *observe* is told `create`, `update` or `delete` after each write."""
         self._node_name, self._node_uid, self._policy = node_name, node_uid, policy
         self._resync_s, self._debounce_s = resync_s, debounce_s
-        node = {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}
+        node = Regarding(api_version="v1", kind="Node", name=node_name, uid=node_uid)
         self._sharing = SharingState(probe, events, node)
         self._writer = SliceWriter(client, node_name=node_name, observe=observe)
         self._reflector: Reflector[JsonObject] = Reflector(

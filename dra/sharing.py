@@ -20,6 +20,7 @@ from dra.slice_diff import lost_fields
 from gpu.model import ComputeMode, Gpu, GpuUuid, Inventory, PciBusId
 from kube.client import Client
 from kube.errors import KubeError
+from kube.events import EventType, Regarding
 from kube.objects import JsonObject
 from kube.paths import resource_slices
 
@@ -34,7 +35,7 @@ log = structlog.get_logger(__name__)
 class EventSink(Protocol):
     """Where events for people go, such as `kube.events.EventRecorder`; must not raise."""
 
-    def event(self, regarding: JsonObject, kind: str, reason: str, message: str, /) -> None:
+    def event(self, regarding: Regarding, kind: EventType, reason: str, message: str, /) -> None:
         """Record one event of *kind* `Normal` or `Warning`."""
 
 

@@ -12,7 +12,7 @@ import structlog
 
 from dra.sharing import FEATURE_GATE, NOT_ASKED, EventSink, Sharing, SharingProbe, SharingVerdict
 from kube.backoff import Backoff
-from kube.objects import JsonObject
+from kube.events import Regarding
 
 _PROBES_BEFORE_CLOSING = 3
 
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 class SharingState:
     """Asked and changed by one thread; `mark_stale` and `verdict` are for any."""
 
-    def __init__(self, probe: SharingProbe, events: EventSink, node: JsonObject) -> None:
+    def __init__(self, probe: SharingProbe, events: EventSink, node: Regarding) -> None:
         """Prepare; *node* is the reference that events are about."""
         self._probe, self._events, self._node = probe, events, node
         self._stale = threading.Event()
