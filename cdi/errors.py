@@ -52,4 +52,12 @@ class StoreError(CdiError):
 
 
 class DelegateError(CdiError):
-    """nvidia-ctk did not produce usable edits; the text says what it said."""
+    """nvidia-ctk did not produce usable edits: *what* it did instead, and what is known of it."""
+
+    def __init__(self, what: str, detail: str) -> None:
+        super().__init__(what, detail)
+        self.what = what
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"nvidia-ctk {self.what}: {self.detail}"

@@ -105,7 +105,7 @@ class Spec(Part):
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             field = ".".join(str(step) for step in first["loc"])
-            raise SpecError(field, first["msg"]) from error
+            raise SpecError(field, first["msg"].removeprefix("Value error, ")) from error
 
 
 def canonical(spec: Spec) -> Spec:

@@ -7,6 +7,7 @@ parser would weigh on the node agent.
 """
 
 import json
+from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any
 
@@ -14,6 +15,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.alias_generators import to_camel
 
 from cdi.errors import SpecError
+
+_PLAIN_EXPONENTS = range(-4, 6)
+
+
+def _float_text(value: float) -> str:
+    """Write *value* as Go's shortest %g does: few digits, an exponent from a million on."""
+    exact = Decimal(repr(value)).normalize()
+    if exact.adjusted() in _PLAIN_EXPONENTS:
+        return repr(value).removesuffix(".0")
+    return f"{value:.{len(exact.as_tuple().digits) - 1}e}"
 
 
 def _text(value: Any) -> Any:
@@ -23,14 +34,18 @@ def _text(value: Any) -> Any:
             return ""
         case bool():
             return "true" if value else "false"
-        case int() | float():
-            return repr(value).removesuffix(".0")
+        case int():
+            return str(value)
+        case float():
+            return _float_text(value)
         case _:
             return value
 
 
 def _whole(value: Any) -> Any:
-    """Turn a float without a fraction into the number that the library makes of it."""
+    """Turn null or a float without a fraction into the number that the library makes of it."""
+    if value is None:
+        return 0
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -63,7 +78,10 @@ class Part(BaseModel):
                 reason = f"`{name}` is given twice"
                 raise ValueError(reason)
             matched[name] = value
-        return {name: value for name, value in matched.items() if value is not None}
+        known = set(spelled.values())
+        return {
+            name: value for name, value in matched.items() if value is not None or name not in known
+        }
 
 
 @cache
