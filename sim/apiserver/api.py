@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.apiserver.patches import MERGE_PATCH
+from sim.apiserver.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from sim.apiserver.requests import Listing, Write
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.registry import Registry
+
+__all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Api"]
 
 
 class Api:
@@ -91,10 +93,18 @@ class Api:
         self._registry.bind(pod, namespace, node)
 
     def watch(
-        self, resource: str, namespace: str | None = None, *, resource_version: str
+        self,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
     ) -> AsyncIterator[tuple[str, JsonObject]]:
         """Yield (`ADDED`|`MODIFIED`|`DELETED`|`BOOKMARK`, object) after *resource_version*.
 
         Raise `GoneError` when the history has moved on; end only when the server stops.
         """
-        return self._registry.watch(resource, namespace, resource_version)
+        return self._registry.watch(
+            resource, namespace, Listing(labels=labels, fields=fields), resource_version
+        )

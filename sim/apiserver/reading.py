@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sim.apiserver.errors import GoneError, bad_request, not_found
 from sim.apiserver.json_values import copy_json
-from sim.apiserver.requests import Listing, Page
+from sim.apiserver.requests import Page
 from sim.apiserver.resources import ResourceType, resource_type
 from sim.apiserver.selectors import selection
 from sim.apiserver.watching import Watcher, parse_revision
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.requests import Listing
     from sim.apiserver.storage import Key, Store
 
 _SNAPSHOTS_MAX = 64
@@ -91,10 +92,10 @@ class Reads:
         return Watcher(self._store, plural, chosen, revision)
 
     async def watch(
-        self, plural: str, namespace: str | None, resource_version: str
+        self, plural: str, namespace: str | None, listing: Listing, resource_version: str
     ) -> AsyncIterator[tuple[str, JsonObject]]:
         """Yield copies of what happens; see `Api.watch`."""
-        watcher = self.watcher(plural, namespace, Listing(), resource_version)
+        watcher = self.watcher(plural, namespace, listing, resource_version)
         try:
             while not watcher.ended:
                 for kind, obj in watcher.take():
