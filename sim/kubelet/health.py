@@ -107,10 +107,13 @@ class HealthWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the stream and wait for its thread."""
+        """End the stream; its thread ends soon after."""
         self._stopped.set()
         if self._stream is not None:
             self._stream.cancel()
+
+    def join(self) -> None:
+        """Wait for the thread of a stopped watch."""
         self._thread.join(timeout=5)
 
     def _run(self) -> None:

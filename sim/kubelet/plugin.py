@@ -13,7 +13,7 @@ import grpc
 
 from protos import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from sim.kubelet.release import SERVICE_V1, SERVICE_V1BETA1
-from sim.kubelet.rpc import call, open_channel
+from sim.kubelet.rpc import call, close_later, open_channel
 from sim.kubelet.timing import Timing
 
 _WIRES: Final[Mapping[str, tuple[Any, Any]]] = {
@@ -109,10 +109,10 @@ class Plugin:
         return {uid: entry.error for uid, entry in response.claims.items()}
 
     def close(self) -> None:
-        """End the connection and every call on it."""
+        """End the connection; calls on it are ended by those who wait for them."""
         self._ready.clear()
         self.channel.unsubscribe(self._note)
-        self.channel.close()
+        close_later(self.channel)
 
     def _note(self, state: grpc.ChannelConnectivity) -> None:
         self._state = state

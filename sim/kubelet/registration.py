@@ -21,7 +21,7 @@ from sim.kubelet.errors import CallError, KubeletError, RegistrationError
 from sim.kubelet.plugin import Plugin, PluginInfo
 from sim.kubelet.plugins import Plugins
 from sim.kubelet.release import Release
-from sim.kubelet.rpc import call, open_channel, ready
+from sim.kubelet.rpc import call, dial, open_channel
 from sim.kubelet.timing import Timing, backoff
 
 log = structlog.get_logger(__name__)
@@ -51,12 +51,14 @@ class Registrar:
         release: Release,
         timing: Timing,
         on_added: Callable[[Plugin], None] = lambda _: None,
+        on_removed: Callable[[Plugin], None] = lambda _: None,
     ) -> None:
         self._directory = directory
         self._plugins = plugins
         self._release = release
         self._timing = timing
         self._on_added = on_added
+        self._on_removed = on_removed
         self._sockets: dict[Path, _Socket] = {}
 
     async def run(self) -> None:
@@ -89,6 +91,7 @@ class Registrar:
             socket.task.cancel()
         if socket.plugin is not None:
             self._plugins.remove(socket.plugin)
+            self._on_removed(socket.plugin)
             socket.plugin.close()
 
     async def _attempt(self, path: Path, socket: _Socket) -> None:
@@ -105,13 +108,13 @@ class Registrar:
             socket.task = None
 
     async def _register(self, path: Path) -> Plugin:
+        try:
+            await dial(path, timeout_s=self._timing.dial_timeout_s)
+        except TimeoutError as error:
+            message = f"failed to dial {path}"
+            raise RegistrationError(message) from error
         channel = open_channel(path)
         try:
-            try:
-                await ready(channel, timeout_s=self._timing.dial_timeout_s)
-            except TimeoutError as error:
-                message = f"failed to dial {path}"
-                raise RegistrationError(message) from error
             return await self._introduce(path, wire_grpc.RegistrationStub(channel))
         finally:
             channel.close()

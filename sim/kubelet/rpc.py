@@ -6,8 +6,9 @@ are several, as in a test run with many clusters. Its ordinary stack has futures
 
 import asyncio
 import contextlib
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
 
@@ -15,6 +16,9 @@ from sim.kubelet.errors import CallError
 
 if TYPE_CHECKING:
     from grpc import Future, UnaryUnaryMultiCallable
+
+_DIAL_AGAIN_S: Final = 0.1
+_CLOSE_AFTER_S: Final = 2.0
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -35,13 +39,17 @@ def open_channel(socket: str | Path) -> grpc.Channel:
     )
 
 
-async def ready(channel: grpc.Channel, *, timeout_s: float) -> None:
-    """Wait until *channel* is connected; raise `TimeoutError`."""
-    future = grpc.channel_ready_future(channel)
-    try:
-        await asyncio.wait_for(_settled(future), timeout_s)
-    finally:
-        future.cancel()
+async def dial(socket: str | Path, *, timeout_s: float) -> None:
+    """Wait until somebody listens on a unix *socket*; raise `TimeoutError`."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            try:
+                _, writer = await asyncio.open_unix_connection(socket)
+            except OSError:
+                await asyncio.sleep(_DIAL_AGAIN_S)
+                continue
+            writer.close()
+            return
 
 
 async def call(
@@ -66,6 +74,16 @@ async def call(
         raise CallError(name, grpc.StatusCode.CANCELLED, "call cancelled") from error
     finally:
         future.cancel()
+
+
+def close_later(channel: grpc.Channel) -> None:
+    """Close a *channel* whose state was watched: grpcio's watcher ends some 0.2 s afterwards.
+
+    It would die of a channel that is closed meanwhile, and print a traceback.
+    """
+    timer = threading.Timer(_CLOSE_AFTER_S, channel.close)
+    timer.daemon = True
+    timer.start()
 
 
 async def _settled(future: "Future[Any]") -> None:
