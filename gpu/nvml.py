@@ -2,8 +2,9 @@
 
 Facts of the outside world that are kept here and nowhere else:
 
-- The binding loads `libnvidia-ml.so.1` by name and takes no path. A library that is already
-  mapped satisfies that load, so the driver root's library is mapped by its path first.
+- The binding loads `libnvidia-ml.so.1` by name, once, and takes no path. The driver root's
+  library is put in its place instead, which also follows an update of the driver: the library
+  of the old version refuses the new kernel module for ever (`LIB_RM_VERSION_MISMATCH`).
 - A node whose GPUs are all passed through to guests fails a plain init; `NO_GPUS` does not.
 - Handles are slow to fetch while other calls run, so there is one session per process and its
   calls run one at a time (kubernetes-sigs/dra-driver-nvidia-gpu: nvlib.go).
@@ -92,18 +93,22 @@ class Nvml:
             try:
                 return getattr(pynvml, function)(*arguments, **options)
             except pynvml.NVMLError as error:
-                raise _translated(error, function, self._library) from error
+                raise _translated(error, function) from error
             except UnicodeDecodeError as error:
                 # A GPU with a broken infoROM answers with bytes that are no text.
                 raise NvmlError("UNREADABLE_TEXT", function) from error
 
     def _load(self) -> None:
-        if self._library is None or pynvml.nvmlLib is not None:
+        """Put the library at our path into the binding, unless it has that one or a stand-in."""
+        current, wanted = pynvml.nvmlLib, str(self._library)
+        is_stand_in = current is not None and not isinstance(current, ctypes.CDLL)
+        if self._library is None or is_stand_in or getattr(current, "_name", None) == wanted:
             return
         try:
-            ctypes.CDLL(str(self._library))
+            pynvml.nvmlLib = ctypes.CDLL(wanted)
         except OSError as error:
             raise LibraryNotFoundError("LIBRARY_NOT_FOUND", "dlopen", str(error)) from error
+        pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001  # the old library's symbols
 
     def _cuda_version(self) -> str:
         try:
@@ -115,9 +120,8 @@ class Nvml:
         return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _translated(error: Any, function: str, library: Path | None) -> NvmlError:
+def _translated(error: Any, function: str) -> NvmlError:
     reason = _WORDS.get(error.value, f"ERROR_{error.value}")
-    detail = ""
-    if reason == "LIBRARY_NOT_FOUND" and function == "nvmlInitWithFlags":
-        detail = f"tried {library}" if library else "tried libnvidia-ml.so.1 by name"
+    by_name = reason == "LIBRARY_NOT_FOUND" and pynvml.nvmlLib is None
+    detail = "tried libnvidia-ml.so.1 by name" if by_name else ""
     return _DECISIVE.get(reason, NvmlError)(reason, function, detail)

@@ -6,7 +6,7 @@ places. /proc and /sys carry what is read from there to describe devices: the ma
 then one for each compute instance, as the driver numbers them), the PCIe link and its NUMA node.
 
 Device nodes are real where this process may make them. Where it may not they are plain files,
-`FakeHost.real_devices` is false, and `FakeHost.device_numbers` tells what they stand for.
+`FakeHost.real_devices` is false, and `numbers_of` reads what they stand for.
 """
 
 import os
@@ -84,10 +84,6 @@ class FakeHost:
     def sysfs(self) -> Path:
         """Return what stands for the host's /sys."""
         return self.root / "sys"
-
-    def device_numbers(self, path: Path) -> tuple[int, int] | None:
-        """Return major and minor of the node at *path*, whether it is real or stands for one."""
-        return self.numbers.get(path)
 
 
 def build(
@@ -215,10 +211,14 @@ def _make_node(path: Path, numbers: tuple[int, int]) -> bool:
     try:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*numbers))
     except OSError:
-        major, minor = numbers
-        _write(path, f"{_STANDS_FOR}{major}:{minor}\n")
+        _write_stand_in(path, numbers)
         return False
     return True
+
+
+def _write_stand_in(path: Path, numbers: tuple[int, int]) -> None:
+    major, minor = numbers
+    _write(path, f"{_STANDS_FOR}{major}:{minor}\n")
 
 
 def _write(path: Path, text: str) -> None:

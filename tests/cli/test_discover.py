@@ -1,7 +1,9 @@
 """`gpuslice discover`, run as a command on simulated GPUs."""
 
 import argparse
+import io
 import json
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,26 @@ def test_plain_text_where_no_terminal_is(gpus: str, capsys: pytest.CaptureFixtur
     assert "NVIDIA [bold]L4" in lines[-2]
     assert "the host's" in lines[2]
     assert lines[-1] == "GPU 0000:02:00.0 cannot be used: nvmlDeviceGetName failed: GPU_IS_LOST"
+
+
+class Terminal(io.StringIO):
+    """Text that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        """Return that it is one."""
+        return True
+
+
+def test_a_table_on_a_terminal(gpus: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person gets a table; what looks like markup in a name is printed as it is."""
+    monkeypatch.setenv("COLUMNS", "140")
+    screen = Terminal()
+    with redirect_stdout(screen):
+        assert command("--simulated", gpus) == 0
+    shown = screen.getvalue()
+    assert "\N{BOX DRAWINGS LIGHT HORIZONTAL}" in shown
+    assert "NVIDIA [bold]L4" in shown
+    assert [uuid for uuid in ("GPU-a", "MIG-a", "GPU-b", "GPU-c") if uuid not in shown] == []
 
 
 def test_json_carries_the_whole_model(gpus: str, capsys: pytest.CaptureFixture[str]) -> None:

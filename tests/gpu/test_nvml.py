@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pynvml
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -220,6 +221,39 @@ def test_no_library_at_all_is_said(tmp_path: Path) -> None:
     """A path where nothing lies is named."""
     with pytest.raises(LibraryNotFoundError, match="absent"):
         Nvml(tmp_path / "absent").open()
+
+
+def mapped_libraries() -> list[Path]:
+    """Return shared libraries of this machine that can be loaded, none of them NVIDIA's."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    files = {Path(line.split(maxsplit=5)[-1]) for line in maps if ".so" in line}
+    return sorted(path for path in files if path.name.startswith(("libc.", "libm.", "libz.")))
+
+
+def test_the_library_at_the_path_is_used_and_can_change() -> None:
+    """The binding gets the file that was found, and another one after a driver update."""
+    used = []
+    try:
+        for library in mapped_libraries():
+            with pytest.raises(NvmlError) as caught:
+                Nvml(library).open()
+            assert (caught.value.call, caught.value.reason) == (
+                "nvmlInitWithFlags",
+                "FUNCTION_NOT_FOUND",
+            )
+            used.append(Path(pynvml.nvmlLib._name))
+    finally:
+        nvml.uninstall()
+    assert used == mapped_libraries()
+    assert len(used) > 1
+
+
+def test_a_stand_in_stays(tmp_path: Path) -> None:
+    """A simulated library is not replaced by the placeholder file of its driver root."""
+    placeholder = tmp_path / "libnvidia-ml.so.580.1"
+    placeholder.write_text("placeholder", encoding="utf-8")
+    with simulated("gpus: [{profile: t4}]"), Nvml(placeholder) as session:
+        assert len(session.inventory().gpus) == 1
 
 
 def test_a_change_of_the_node_is_seen_by_the_same_session(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu import driver, sysfs
 from sim import driverroot, gpufile
-from sim.driverroot import FakeHost, cap_minor
+from sim.driverroot import FakeHost, cap_minor, numbers_of
 
 NODE = """
 driver: {version: 580.95.05}
@@ -49,16 +49,22 @@ def test_sysfs_shows_the_gpus(tmp_path: Path) -> None:
 def test_every_node_has_its_numbers(tmp_path: Path) -> None:
     """Each node exists with the numbers told, and is a device wherever that is claimed."""
     built = host(tmp_path)
-    assert built.device_numbers(tmp_path / "dev/nvidia3") == (driverroot.MAJOR_NVIDIA, 3)
-    assert built.device_numbers(tmp_path / "dev/nvidia1") is None
-    assert built.device_numbers(tmp_path / "dev/nvidiactl") == (driverroot.MAJOR_NVIDIA, 255)
-    for path, (major, minor) in built.numbers.items():
-        status = path.stat()
-        if built.real_devices:
-            assert stat.S_ISCHR(status.st_mode)
-            assert (os.major(status.st_rdev), os.minor(status.st_rdev)) == (major, minor)
-        else:
-            assert path.exists()
+    assert built.numbers[tmp_path / "dev/nvidia3"] == (driverroot.MAJOR_NVIDIA, 3)
+    assert built.numbers[tmp_path / "dev/nvidiactl"] == (driverroot.MAJOR_NVIDIA, 255)
+    assert tmp_path / "dev/nvidia1" not in built.numbers
+    for path, numbers in built.numbers.items():
+        assert numbers_of(path) == numbers
+        assert stat.S_ISCHR(path.stat().st_mode) or not built.real_devices
+
+
+def test_a_file_can_stand_for_a_node(tmp_path: Path) -> None:
+    """Where nodes cannot be made, a file says its numbers; any other file has none."""
+    node, other = tmp_path / "nvidia0", tmp_path / "other"
+    driverroot._write_stand_in(node, (195, 7))
+    other.write_text("195:7", encoding="utf-8")
+    assert numbers_of(node) == (195, 7)
+    assert numbers_of(other) is None
+    assert numbers_of(tmp_path / "absent") is None
 
 
 def test_mig_capabilities_agree_everywhere(tmp_path: Path) -> None:
@@ -79,7 +85,7 @@ def test_mig_capabilities_agree_everywhere(tmp_path: Path) -> None:
         assert int(told["DeviceFileMode"]) == 0o444
         assert f"gpu3/{path} {minor}\n" in listed
         node = tmp_path / f"dev/nvidia-caps/nvidia-cap{minor}"
-        assert built.device_numbers(node) == (driverroot.MAJOR_CAPS, minor)
+        assert numbers_of(node) == (driverroot.MAJOR_CAPS, minor)
 
 
 def test_capabilities_are_numbered_as_the_driver_does() -> None:
@@ -111,4 +117,4 @@ def test_a_host_driver_lies_in_the_root(tmp_path: Path) -> None:
     """The driver can be the host's own, with its nodes elsewhere."""
     built = driverroot.build(gpufile.parse(NODE), tmp_path, driver_root="/", dev_root="/opt/nodes")
     assert driver.find(host_root=tmp_path).host_path == "/"
-    assert built.device_numbers(tmp_path / "opt/nodes/dev/nvidia0") is not None
+    assert tmp_path / "opt/nodes/dev/nvidia0" in built.numbers
