@@ -75,7 +75,10 @@ class LibraryStore:
     host_directory: str
 
     def adopt(self, path: Path, *, expected_sha256: str | None = None) -> HookLibrary:
-        """Check the library at *path* and keep a copy; refuse one that would not be loaded."""
+        """Check the library at *path* and keep a copy; refuse one that would not be loaded.
+
+        StoreError if the copy cannot be written.
+        """
         content = _read(path)
         wrong = problem(content)
         if wrong is not None:

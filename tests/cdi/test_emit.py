@@ -10,7 +10,7 @@ from cdi.spec import Device, Spec
 NODE = {"path": "/dev/a", "type": "c", "major": 1, "minor": 0, "permissions": "rw"}
 
 
-def spec(edits: ContainerEdits | None = None, **fields: object) -> Spec:
+def spec(edits: ContainerEdits | None = None, /, **fields: object) -> Spec:
     """Return a spec with *edits* on its one device, except for *fields*."""
     device = Device(name="a", container_edits=edits or ContainerEdits(env=("A=b",)))
     plain = {"cdi_version": "0.5.0", "kind": "vendor.com/device", "devices": (device,)}
