@@ -7,12 +7,14 @@ was carried out before a cut is unknown.
 """
 
 import json
+import socket
 import ssl
 from collections.abc import Mapping
 from http.client import RemoteDisconnected
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from urllib3.connection import HTTPConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError, ProtocolError
 from urllib3.response import BaseHTTPResponse, HTTPResponse
@@ -31,6 +33,13 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _THREADS: Final = 16
 _JSON: Final = "application/json"
+# A node that lost its network sends no end: ask for signs of life after 30 s, give up 30 s later.
+_KEEP_ALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
 _CLOSED_BY_PEER: Final = (RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
@@ -141,7 +150,7 @@ class Client:
             try:
                 return self._pool.urlopen(method, url, **options)
             except ProtocolError as error:
-                if method != "GET" or not isinstance(error.__cause__, _CLOSED_BY_PEER):
+                if method != "GET" or not isinstance(error.args[-1], _CLOSED_BY_PEER):
                     raise
                 return self._pool.urlopen(method, url, **options)
         except HTTPError as error:
@@ -158,6 +167,7 @@ def _pool(config: ClientConfig, timeout_s: float) -> HTTPConnectionPool:
         message = f"`{config.host}` is no address of an API server: begin with https://"
         raise ConfigError(message)
     options: dict[str, Any] = {
+        "socket_options": [*HTTPConnection.default_socket_options, *_KEEP_ALIVE],
         "timeout": Timeout(connect=timeout_s, read=timeout_s),
         "maxsize": _THREADS,
         "block": False,

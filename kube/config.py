@@ -119,7 +119,6 @@ def kubeconfig(path: str) -> ClientConfig:
     """Return what the current context of the kubeconfig at *path* says; raises `ConfigError`."""
     from kubernetes.client import Configuration  # noqa: PLC0415 - see the module's docstring
     from kubernetes.config import (  # noqa: PLC0415
-        ConfigException,
         list_kube_config_contexts,
         load_kube_config,
     )
@@ -128,7 +127,8 @@ def kubeconfig(path: str) -> ClientConfig:
     try:
         load_kube_config(config_file=path, client_configuration=settings)
         _, context = list_kube_config_contexts(path)
-    except (ConfigException, OSError, ValueError) as error:
+    except Exception as error:
+        # Its parsers let whatever they meet through: YAML errors, wrong types, missing keys.
         message = f"the kubeconfig {path} cannot be used: {error}"
         raise ConfigError(message) from error
     if settings.host.startswith("https:") and not settings.verify_ssl:

@@ -168,7 +168,8 @@ class EventRecorder:
                 self._client.patch(events(namespace, series.name), body, content_type=MERGE_PATCH)
             except NotFoundError:
                 # Forgotten by the server after its hour: begin a new one.
-                series.name, series.count, series.first = None, 1, series.last
+                with self._changed:
+                    series.name, series.count, series.first = None, 1, series.last
             else:
                 return
         name = f"{saying.regarding.name[: _NAME_MAX - 17]}.{secrets.token_hex(8)}"

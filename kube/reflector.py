@@ -88,6 +88,7 @@ class Reflector(Generic[T]):
         self._open: Watch | None = None
         self._version: str | None = None
         self._progress = False
+        self._fruitless = 0
         self._thread = threading.Thread(target=self._run, name=f"reflector {path}", daemon=True)
 
     def start(self) -> None:
@@ -123,6 +124,7 @@ class Reflector(Generic[T]):
                 return
             if self._progress:
                 self._backoff.reset()
+                self._fruitless = 0
             if failure is None and self._progress:
                 continue
             self._recover(failure)
@@ -130,9 +132,10 @@ class Reflector(Generic[T]):
     def _recover(self, failure: Exception | None) -> None:
         """Wait before the next try, and doubt the version when tries keep failing."""
         wait_s = self._backoff.next_s()
+        self._fruitless += 1
         if isinstance(failure, ApiError) and failure.retry_after_s:
             wait_s = max(wait_s, min(failure.retry_after_s, self._pace.max_wait_s))
-        if _is_lost(failure) or self._backoff.failures % _SUSPECT_AFTER == 0:
+        if _is_lost(failure) or self._fruitless >= _SUSPECT_AFTER:
             self._version = None
         if failure is not None:
             log.warning(
@@ -145,6 +148,7 @@ class Reflector(Generic[T]):
             changes = self._store.replace(self._listed())
             self._tell(changes)
             self._synced.set()
+            self._fruitless = 0
         params = self._params | {
             "resourceVersion": self._version or "",
             "allowWatchBookmarks": "true",

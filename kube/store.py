@@ -60,7 +60,12 @@ class Store(Generic[T]):
 
     def replace(self, listed: Iterable[JsonObject]) -> list[Change[T]]:
         """Take a complete list and return what it changes."""
-        fresh = dict(self._readable(listed))
+        fresh: dict[ObjectKey, _Known[T]] = {}
+        for item in listed:
+            key = _key_or_none(item)
+            known = None if key is None else self._known_of(key, item)
+            if key is not None and known is not None:
+                fresh[key] = known
         with self._lock:
             old, self._known = self._known, fresh
         changes: list[Change[T]] = []
@@ -93,22 +98,20 @@ class Store(Generic[T]):
             old = self._known.pop(key, None)
         return list(_steps(key, old, None))
 
-    def _readable(self, listed: Iterable[JsonObject]) -> Iterator[tuple[ObjectKey, _Known[T]]]:
-        for item in listed:
-            key = _key_or_none(item)
-            known = None if key is None else self._known_of(key, item)
-            if key is not None and known is not None:
-                yield key, known
-
     def _known_of(self, key: ObjectKey, item: JsonObject) -> _Known[T] | None:
+        """Decode *item*, or return what is known already of the same version of it."""
         metadata = item["metadata"]
+        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+        old = self._known.get(key)
+        if old is not None and version and (old.uid, old.resource_version) == (uid, version):
+            return old
         try:
             decoded = self._decode(item)
         except Exception as error:  # noqa: BLE001 - one bad object never stops the others
             # The text of a validation error may hold any field of the object: the type must do.
             log.warning("object not decoded", object=str(key), error=type(error).__name__)
             return None
-        return _Known(metadata.get("uid", ""), metadata.get("resourceVersion", ""), decoded)
+        return _Known(uid, version, decoded)
 
 
 def _key_or_none(item: JsonObject) -> ObjectKey | None:
@@ -120,9 +123,10 @@ def _key_or_none(item: JsonObject) -> ObjectKey | None:
 
 
 def _steps(key: ObjectKey, old: _Known[T] | None, new: _Known[T] | None) -> Iterator[Change[T]]:
+    if old is new:
+        return
     if old and new and old.uid == new.uid:
-        if old.resource_version != new.resource_version:
-            yield Change(kind=ChangeKind.MODIFIED, key=key, old=old.item, new=new.item)
+        yield Change(kind=ChangeKind.MODIFIED, key=key, old=old.item, new=new.item)
         return
     if old:
         yield Change(kind=ChangeKind.DELETED, key=key, old=old.item, new=None)

@@ -52,6 +52,8 @@ class Watch:
                 *lines, rest = b"".join([*begun, piece]).split(b"\n")
                 begun = [rest] if rest else []
                 yield from filter(None, lines)
+            if begun:
+                yield b"".join(begun)
         except _BROKEN as error:
             if not self._ended:
                 message = f"watch of {self._path}: {error}"
