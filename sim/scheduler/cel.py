@@ -36,6 +36,12 @@ def compile_selector(expression: str) -> Any:
     return made
 
 
+def fault_of(expression: str) -> str | None:
+    """Return why *expression* is no device selector, or nothing."""
+    made = _compiled(expression)
+    return str(made) if isinstance(made, CelCompileError) else None
+
+
 def matches(expression: str, device: Device) -> bool:
     """Tell whether *device* satisfies *expression*; raises `CelError`."""
     program = compile_selector(expression)
@@ -76,7 +82,12 @@ def _compiled(expression: str) -> Any:
             return CelCompileError(expression, f"the result is {answer} instead of BOOL")
         return _environment().compile(_with_empty_domains(expression))
     except RuntimeError as error:
-        return CelCompileError(expression, str(error).partition("\n")[0])
+        return CelCompileError(expression, _first_line(str(error)))
+
+
+def _first_line(message: str) -> str:
+    """Return what the engine's checker says, without its prefix and its drawing below."""
+    return message.partition("\n")[0].removeprefix("INVALID_ARGUMENT: ERROR: <input>:")
 
 
 def _with_empty_domains(expression: str) -> str:

@@ -25,6 +25,7 @@ class Mirror:
 
     def __init__(self, api: Api, resource: str, on_change: OnChange) -> None:
         self.items: dict[ObjectKey, JsonObject] = {}
+        """Oldest first."""
         self.synced = asyncio.Event()
         self._api = api
         self._resource = resource
@@ -54,7 +55,7 @@ class Mirror:
         found = {key_of(item) for item in listed}
         for key in [key for key in self.items if key not in found]:
             self._drop(key)
-        for item in listed:
+        for item in sorted(listed, key=_age):
             self.put(item)
         return version
 
@@ -73,3 +74,7 @@ class Mirror:
 
 def _version(item: JsonObject) -> int:
     return int(item["metadata"]["resourceVersion"])
+
+
+def _age(item: JsonObject) -> tuple[str, int]:
+    return item["metadata"].get("creationTimestamp", ""), _version(item)

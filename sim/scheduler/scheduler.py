@@ -7,13 +7,13 @@ is found in the claims by the next attempt, which starts from what is written.
 """
 
 import asyncio
-import datetime as dt
 
 import structlog
 
 from kube.objects import JsonObject, ObjectKey, key_of
 from sim.apiserver.api import STRATEGIC_PATCH, Api
 from sim.apiserver.errors import StatusError
+from sim.apiserver.json_values import timestamp
 from sim.scheduler.allocator import Allocator
 from sim.scheduler.mirror import Mirror
 from sim.scheduler.nodefilter import finished
@@ -70,9 +70,8 @@ class Scheduler:
         return list(known.verdicts) if known else []
 
     async def schedule_all(self) -> None:
-        """Try every pod that waits and for which something has changed, oldest first."""
-        waiting = [pod for pod in self._pods.items.values() if _waits(pod)]
-        for pod in sorted(waiting, key=_age):
+        """Try every pod that waits and for which something has changed, in order of arrival."""
+        for pod in [pod for pod in self._pods.items.values() if _waits(pod)]:
             key = key_of(pod)
             if self._tried.get(key) == self._moves:
                 continue
@@ -80,8 +79,10 @@ class Scheduler:
             try:
                 await self._schedule(pod)
             except StatusError as error:
-                log.warning("scheduling failed", pod=str(key), error=str(error))
+                log.info("scheduling failed", pod=str(key), error=str(error))
                 self._retry(key)
+            except Exception:
+                log.exception("scheduling crashed", pod=str(key))
 
     async def _schedule(self, pod: JsonObject) -> None:
         try:
@@ -127,7 +128,7 @@ class Scheduler:
             self._claims.put(claim)
         status = dict(claim.get("status") or {})
         if allocation is not None:
-            status["allocation"] = {**allocation, "allocationTimestamp": _now()}
+            status["allocation"] = {**allocation, "allocationTimestamp": timestamp()}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), _reference(pod)]
         await self._write_status({**claim, "status": status})
 
@@ -150,7 +151,7 @@ class Scheduler:
             "status": "False",
             "reason": why.reason,
             "message": why.message,
-            "lastTransitionTime": _now(),
+            "lastTransitionTime": timestamp(),
         }
         patched = await self._api.patch(
             "pods",
@@ -195,11 +196,6 @@ def _waits(pod: JsonObject) -> bool:
     )
 
 
-def _age(pod: JsonObject) -> tuple[str, int]:
-    metadata = pod["metadata"]
-    return metadata.get("creationTimestamp", ""), int(metadata["resourceVersion"])
-
-
 def _reference(pod: JsonObject) -> JsonObject:
     metadata = pod["metadata"]
     return {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
@@ -212,7 +208,3 @@ def _says(pod: JsonObject, why: Pending) -> bool:
         and condition.get("message") == why.message
         for condition in (pod.get("status") or {}).get("conditions") or ()
     )
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

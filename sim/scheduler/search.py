@@ -16,7 +16,7 @@ from sim.scheduler.scene import Scene
 from sim.scheduler.selecting import Selection
 from sim.scheduler.verdicts import Notebook, Refused
 
-CALLS_MAX = 100_000
+CALLS_MAX = 20_000
 """Stands for the scheduler's time limit of ten seconds per node."""
 
 
