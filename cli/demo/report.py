@@ -1,0 +1,134 @@
+"""The demo's result as plain data: what a table shows and what `--json` prints."""
+
+from dataclasses import dataclass
+
+from cli.demo.checking import Evidence, differences
+from cli.demo.reading import Given, Published
+from gpu import names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """How much of something is given."""
+
+    used: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """One published device and what is given of it."""
+
+    node: str
+    product: str
+    mode: str
+    uuid: str
+    memory_mib: Amount
+    cores_percent: Amount | None
+    """`None` for a MIG device, whose compute is not shared."""
+    shares: Amount | None
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerDetail:
+    """What one container got."""
+
+    pod: str
+    node: str
+    env: dict[str, str]
+    devices: tuple[str, ...]
+    mounts: tuple[tuple[str, str, str], ...]
+    """Path in the container, path on the host, options."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRow:
+    """One pod and whether it got what its manifest asks."""
+
+    name: str
+    phase: str
+    node: str
+    why_pending: str
+    differences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that is shown."""
+
+    devices: tuple[DeviceRow, ...]
+    pods: tuple[PodRow, ...]
+    detail: ContainerDetail | None
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether every pod got what its manifest asks."""
+        return not any(pod.differences for pod in self.pods)
+
+
+def make_report(evidence: list[Evidence], *, detail_of: str) -> Report:
+    """Return the report on *evidence*, with the container of the pod *detail_of* in detail."""
+    published = evidence[0].devices.values() if evidence else ()
+    holders = [(each.state.name, given) for each in evidence for given in each.given]
+    in_order = sorted(published, key=lambda each: (each.node, each.pci_bus_id, each.name))
+    return Report(
+        devices=tuple(_device_row(device, holders) for device in in_order),
+        pods=tuple(_pod_row(each) for each in evidence),
+        detail=next((_detail(each) for each in evidence if each.state.name == detail_of), None),
+    )
+
+
+def _device_row(device: Published, holders: list[tuple[str, Given]]) -> DeviceRow:
+    mine = [
+        (pod, given)
+        for pod, given in holders
+        if (given.node, given.device) == (device.node, device.name)
+    ]
+    shared = device.mode == names.MODE_SHARED
+    memory = sum(
+        device.memory_mib if given.memory_mib is None else given.memory_mib for _, given in mine
+    )
+    cores = sum(given.cores_percent for _, given in mine)
+    shares = sum(given.shares for _, given in mine)
+    title = f"{device.product} {device.profile}" if device.mode == names.MODE_MIG else None
+    return DeviceRow(
+        node=device.node,
+        product=title or device.product,
+        mode=device.mode,
+        uuid=device.uuid,
+        memory_mib=Amount(used=memory, total=device.memory_mib),
+        cores_percent=Amount(used=cores, total=100) if shared else None,
+        shares=Amount(used=shares, total=device.shares) if shared else None,
+        pods=tuple(sorted({pod for pod, _ in mine})),
+    )
+
+
+def _pod_row(evidence: Evidence) -> PodRow:
+    state = evidence.state
+    return PodRow(
+        name=state.name,
+        phase=state.phase,
+        node=state.node,
+        why_pending=state.why_pending,
+        differences=tuple(differences(evidence)),
+    )
+
+
+def _detail(evidence: Evidence) -> ContainerDetail | None:
+    container = evidence.container
+    if container is None:
+        return None
+    return ContainerDetail(
+        pod=evidence.state.name,
+        node=evidence.state.node,
+        env={key: container.env[key] for key in sorted(container.env)},
+        devices=tuple(
+            f"{each.path} ({each.type} {each.major}:{each.minor})" for each in container.devices
+        ),
+        mounts=tuple(
+            (each.container_path, each.host_path, ",".join(each.options))
+            for each in container.mounts
+            if each.source is not None
+        ),
+    )

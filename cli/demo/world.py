@@ -1,0 +1,124 @@
+"""Starts the simulated cluster and the real agents, and applies the examples to it."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim.cluster import Cluster, NodeSpec
+
+from cli.demo.agents import Agent
+from cli.demo.checking import Evidence
+from cli.demo.reading import PodState, Reader, granted_mib
+from cli.demo.scenes import CLASSES, NODES, SCENES, Scene, manifests, pod_wishes
+from kube import paths
+from kube.client import Client
+from kube.config import load_config
+from kube.objects import JsonObject
+
+START_TIMEOUT_S = 20.0
+SCENE_TIMEOUT_S = 20.0
+
+Progress = Callable[[str], None]
+
+
+class NotSettledError(Exception):
+    """Pods did not come to where they should; says which and how far they are."""
+
+
+@dataclass(slots=True)
+class World:
+    """A running cluster with agents."""
+
+    cluster: Cluster
+    agents: dict[str, Agent]
+    client: Client
+
+    def apply(self, scene: Scene) -> None:
+        """Create the objects of *scene* and wait until each pod runs, or waits with a reason."""
+        for each in manifests(scene.folder):
+            self.client.create(_collection(each), each)
+        names = [wish.name for wish in pod_wishes(scene)]
+        reader = Reader(self.client)
+        deadline = time.monotonic() + SCENE_TIMEOUT_S
+        while True:
+            pods = reader.pods()
+            if all(_settled(pods.get(name), fits=scene.fits) for name in names):
+                return
+            if time.monotonic() > deadline:
+                states = [f"{name}: {pods.get(name)}" for name in names]
+                raise NotSettledError("; ".join(states))
+            time.sleep(0.05)
+
+    def evidence(self) -> list[Evidence]:
+        """Read everything back and return it by pod, in the order of the scenes."""
+        reader = Reader(self.client)
+        devices, given, pods = reader.devices(), reader.given(), reader.pods()
+        granted: dict[str, int] = {}
+        for agent in self.agents.values():
+            granted |= granted_mib(agent.metrics())
+        containers = {
+            view.pod.uid: view for agent in self.agents.values() for view in agent.node.containers()
+        }
+        found = []
+        for wish in (each for scene in SCENES for each in pod_wishes(scene)):
+            state = pods[wish.name]
+            found.append(
+                Evidence(
+                    wish=wish,
+                    state=state,
+                    given=tuple(each for each in given if each.claim in state.claims),
+                    devices=devices,
+                    container=containers.get(state.uid),
+                    granted_mib=next(
+                        (granted[claim] for claim in state.claims if claim in granted), None
+                    ),
+                )
+            )
+        return found
+
+
+@contextmanager
+def running(directory: Path, say: Progress) -> Iterator[World]:
+    """Run cluster and agents below *directory* for the length of the block."""
+    say("starting a cluster of two nodes")
+    gpu_files = {name: directory / f"{name}.yaml" for name in NODES}
+    for name, path in gpu_files.items():
+        path.write_text(NODES[name])
+    nodes = [NodeSpec(name=name, gpus=path) for name, path in gpu_files.items()]
+    with Cluster(directory / "c", nodes) as cluster:
+        client = Client(load_config(str(cluster.kubeconfig)), user_agent="gpuslice-demo")
+        agents: dict[str, Agent] = {}
+        try:
+            for name in NODES:
+                say(f"starting the node agent of {name}")
+                agents[name] = Agent.start(cluster.node(name), cluster.kubeconfig, directory)
+            for agent in agents.values():
+                agent.wait_ready(START_TIMEOUT_S)
+            for each in manifests(CLASSES):
+                client.create(_collection(each), each)
+            yield World(cluster=cluster, agents=agents, client=client)
+        finally:
+            for agent in agents.values():
+                agent.stop()
+            client.close()
+
+
+def _collection(each: JsonObject) -> str:
+    match each["kind"]:
+        case "DeviceClass":
+            return paths.device_classes()
+        case "ResourceClaimTemplate":
+            return paths.resource_claim_templates("default")
+        case "Pod":
+            return paths.pods("default")
+        case other:
+            message = f"the demo does not know how to create a {other}"
+            raise ValueError(message)
+
+
+def _settled(pod: PodState | None, *, fits: bool) -> bool:
+    if pod is None:
+        return False
+    return pod.phase == "Running" if fits else bool(pod.why_pending)

@@ -1,0 +1,86 @@
+"""`gpuslice demo`: the main job end to end on this machine, in half a minute.
+
+It exits with 0 only when everything that was read back is what the manifests ask, so it can be
+run as a test of an installation.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `demo` to the commands of `gpuslice`."""
+    parser = subparsers.add_parser(
+        "demo", help="show shares of simulated GPUs in a simulated cluster"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the cluster running until Ctrl-C"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; 1 when anything is not as asked."""
+    # The simulation is an extra, and heavy: only this command pays for it.
+    from rich.console import Console  # noqa: PLC0415
+
+    from cli.demo.agents import AgentError  # noqa: PLC0415
+    from cli.demo.report import make_report  # noqa: PLC0415
+    from cli.demo.scenes import SCENES  # noqa: PLC0415
+    from cli.demo.view import show  # noqa: PLC0415
+    from cli.demo.world import NotSettledError, running  # noqa: PLC0415
+
+    began = time.monotonic()
+
+    def say(step: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - began:5.1f} s  {step}\n")
+
+    with _directory() as directory:
+        try:
+            with running(directory, say) as world:
+                for scene in SCENES:
+                    say(f"applying examples/{scene.folder}: {scene.title}")
+                    world.apply(scene)
+                report = make_report(world.evidence(), detail_of="two-gpus")
+                if args.json:
+                    print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))  # noqa: T201
+                else:
+                    show(report, Console())
+                say("everything is as asked" if report.ok else "something is not as asked")
+                if args.keep:
+                    _keep(world.cluster.kubeconfig)
+        except (AgentError, NotSettledError) as error:
+            say(f"failed: {error}")
+            return 1
+    return 0 if report.ok else 1
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """Make a short-named directory: socket paths have little room."""
+    path = Path(tempfile.mkdtemp(prefix="gs-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _keep(kubeconfig: Path) -> None:
+    sys.stderr.write(f"left running until Ctrl-C; export KUBECONFIG={kubeconfig}\n")
+    ended = threading.Event()
+    try:
+        while not ended.wait(3600):
+            pass
+    except KeyboardInterrupt:
+        sys.stderr.write(os.linesep)
