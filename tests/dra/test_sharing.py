@@ -1,0 +1,188 @@
+"""Finding out, without a trace, whether a server keeps what sharing needs."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dra.sharing import Sharing, SharingProbe, SharingVerdict, sharing_losses
+from dra.sharing_state import SharingState
+from kube.client import Client
+from kube.config import ClientConfig
+from kube.events import EventType, Regarding
+from kube.paths import resource_slices
+from sim.apiserver.server import ApiServer
+from sim.apiserver.versions import CONSUMABLE_CAPACITY
+
+NODE = Regarding(api_version="v1", kind="Node", name="node-1", uid="uid-1")
+Call = Callable[[Callable[[], Any]], Any]
+
+
+@contextmanager
+def serving(version: str) -> Iterator[tuple[ApiServer, Client, Call]]:
+    """Run an API server; yield it, a client, and how to call it in its own loop."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def wait(coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(30)
+
+    def call(function: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return function()
+
+        return wait(run())
+
+    server = ApiServer(version)
+    wait(server.start())
+    token = server.token_for("agent")
+    client = Client(ClientConfig(host=server.url, token=lambda: token), user_agent="test")
+    try:
+        yield server, client, call
+    finally:
+        client.close()
+        wait(server.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class Events:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def event(self, regarding: Regarding, kind: EventType, reason: str, message: str) -> None:
+        """Keep one event."""
+        assert regarding == NODE
+        assert message
+        self.told.append((kind, reason))
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [
+        ("1.34", Sharing.DROPPED),
+        ("1.35", Sharing.DROPPED),
+        ("1.36", Sharing.KEPT),
+        ("1.37.2", Sharing.KEPT),
+    ],
+)
+def test_the_default_gates_of_each_release(version: str, state: Sharing) -> None:
+    """Sharing is kept by default from Kubernetes 1.36 on."""
+    with serving(version) as (_, client, _call):
+        verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    assert verdict.state is state
+    assert verdict.kept is (state is Sharing.KEPT)
+    assert verdict.server_version.startswith(f"v{version}")
+
+
+def test_the_gate_counts_and_not_the_version() -> None:
+    """An old server with the gate on keeps sharing, a new one with it off does not."""
+    with serving("1.34") as (server, client, call):
+        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
+        call(lambda: server.set_version("1.34", gates=frozenset({CONSUMABLE_CAPACITY})))
+        assert probe.probe().kept
+        call(lambda: server.set_version("1.37", gates=frozenset()))
+        verdict = probe.probe()
+    assert verdict.dropped == (
+        "spec.devices[].allowMultipleAllocations",
+        "spec.devices[].capacity.memory.requestPolicy",
+        "spec.devices[].capacity.cores.requestPolicy",
+        "spec.devices[].capacity.shares.requestPolicy",
+    )
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.37"])
+def test_a_probe_leaves_nothing_behind(version: str) -> None:
+    """No slice exists afterwards, and no watcher could have seen one."""
+    with serving(version) as (_, client, _call):
+        before = client.get(resource_slices())
+        SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+        assert client.get(resource_slices()) == before
+        assert b'"items":[]' in before
+
+
+@pytest.mark.parametrize("status", [403, 422, 429, 500])
+def test_a_server_that_fails_is_not_known(status: int) -> None:
+    """A refusal or failure is no verdict; its words are kept."""
+    with serving("1.37") as (server, client, call):
+        call(lambda: server.fail_next(1, status, verb="create"))
+        verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    assert verdict.state is Sharing.UNKNOWN
+    assert not verdict.kept
+    assert "injected fault" in verdict.detail
+
+
+def test_a_server_that_is_away_is_not_known() -> None:
+    """No answer is no verdict."""
+    with serving("1.37") as (_, client, _call):
+        pass
+    verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    assert verdict.state is Sharing.UNKNOWN
+
+
+def test_only_losses_of_sharing_count() -> None:
+    """Taints that a server drops do not close GPUs."""
+    lost = ("spec.devices[].taints", "spec.devices[].capacity.memory.requestPolicy.default")
+    assert sharing_losses(lost) == lost[1:]
+
+
+def test_a_verdict_stands_through_failures() -> None:
+    """Once known, sharing stays as it is while the server cannot be asked."""
+    with serving("1.37") as (server, client, call):
+        events = Events()
+        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
+        state = SharingState(probe, events, NODE)
+        assert not state.is_settled()
+        assert state.ask_if_stale() is None
+        assert state.verdict.kept
+        call(lambda: server.fail_next(9, 503, verb="create"))
+        for _ in range(5):
+            state.mark_stale()
+            assert state.ask_if_stale() is not None
+            assert state.verdict.kept
+        assert events.told == []
+
+
+def test_without_a_verdict_gpus_are_closed_after_some_tries() -> None:
+    """The third failure of the very first question settles it: not shared."""
+    with serving("1.37") as (server, client, call):
+        call(lambda: server.fail_next(9, 503, verb="create"))
+        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
+        state = SharingState(probe, Events(), NODE)
+        settled = []
+        for _ in range(3):
+            state.ask_if_stale()
+            settled.append(state.is_settled())
+        assert settled == [False, False, True]
+        assert not state.verdict.kept
+
+
+def test_each_turn_is_told_once() -> None:
+    """Dropped, still dropped, overruled, kept: one event for each change."""
+    with serving("1.34") as (server, client, call):
+        events = Events()
+        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
+        state = SharingState(probe, events, NODE)
+        for _ in range(3):
+            state.mark_stale()
+            state.ask_if_stale()
+        assert events.told == [("Warning", "SharingNotSupported")]
+        call(lambda: server.set_version("1.36"))
+        state.mark_stale()
+        state.ask_if_stale()
+        assert events.told[1:] == [("Normal", "SharingSupported")]
+        state.overrule(("spec.devices[].allowMultipleAllocations",))
+        state.overrule(("spec.devices[].allowMultipleAllocations",))
+        assert events.told[2:] == [("Warning", "SharingNotSupported")]
+        assert state.verdict == SharingVerdict(
+            state=Sharing.DROPPED,
+            dropped=("spec.devices[].allowMultipleAllocations",),
+            server_version="v1.36.0",
+        )
