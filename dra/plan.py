@@ -46,6 +46,7 @@ def plan(allocation: Allocation, view: NodeView, rules: Rules, *, boot_id: str) 
         resource_version=allocation.resource_version,
         allocation=allocation.digest,
         boot_id=boot_id,
+        pod_uids=tuple(sorted(allocation.pod_uids)),
         devices=devices,
         limits=gpu_limits,
         options=limit_options,

@@ -89,7 +89,7 @@ def many_users(pods: Iterable[PodUse], claim: PreparedClaim) -> Refusal | None:
     return Refusal(
         code="ShareUsedByManyContainers",
         field="resources.claims",
-        value=claim.name,
+        value=f"{claim.name} uid {claim.uid}",
         limit=f"its limit holds for one container, used by {', '.join(sorted(users))}",
         remedy="give every container a claim of its own",
     )

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from cdi.errors import StoreError
 from cdi.store import SpecStore
@@ -75,6 +76,7 @@ class Preparer:
         began = time.monotonic()
         claim = fetch(self._client, reference)
         allocation = read_allocation(claim, pool=self._pool)
+        bind_contextvars(pod_uids=sorted(allocation.pod_uids))
         view = self._node.current()
         with self._locks.hold(allocation.uid):
             if not wanted():
@@ -98,6 +100,7 @@ class Preparer:
             self._bury(claim_uid)
             with self._store.transaction() as transaction:
                 record = transaction.claims.get(claim_uid)
+            bind_contextvars(pod_uids=list(record.pod_uids) if record else [])
             reach(FaultPoint.UNPREPARE_BEFORE_UNDO)
             self._undo(claim_uid)
             if record is not None:
@@ -161,7 +164,10 @@ class Preparer:
         self, transaction: Transaction, known: PreparedClaim, allocation: Allocation
     ) -> PreparedClaim:
         renewed = replace(
-            known, resource_version=allocation.resource_version, boot_id=self._boot_id
+            known,
+            resource_version=allocation.resource_version,
+            boot_id=self._boot_id,
+            pod_uids=tuple(sorted(allocation.pod_uids)),
         )
         if renewed != known:
             transaction.put(renewed)

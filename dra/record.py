@@ -67,6 +67,8 @@ class PreparedClaim:
     allocation: str
     """Digest of what was allocated: the same means that nothing has to be decided again."""
     boot_id: str
+    pod_uids: tuple[str, ...] = ()
+    """Pods that it was reserved for when last prepared: for the log."""
     devices: tuple[PreparedDevice, ...]
     """In the order of the allocation's results: answers must not vary."""
     limits: tuple[GpuLimit, ...] = ()

@@ -77,8 +77,13 @@ class DraService:
         for claim in claims:
             entry = response.claims[claim.uid]
             entry.SetInParent()
-            name = f"{claim.namespace}/{claim.name}"
-            with bound_contextvars(claim_uid=claim.uid, claim=name), call.measure() as outcome:
+            # The preparer fills in the pods once it knows them.
+            ids = {
+                "claim_uid": claim.uid,
+                "claim": f"{claim.namespace}/{claim.name}",
+                "pod_uids": (),
+            }
+            with bound_contextvars(**ids), call.measure() as outcome:
                 try:
                     one(claim, entry)
                 except RefusedError as error:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from dra.pods import PodUse
 from dra.record import PreparedClaim
@@ -59,13 +60,15 @@ class Sweep:
                 self._release_one(prepared[uid])
 
     def _release_one(self, claim: PreparedClaim) -> None:
-        try:
-            self._release(claim)
-        except RefusedError as error:
-            log.warning("sweep refused", claim_uid=claim.uid, reason=str(error))
-            return
-        log.info("claim swept", claim_uid=claim.uid, claim=f"{claim.namespace}/{claim.name}")
-        del self._gone_since[claim.uid]
+        name = f"{claim.namespace}/{claim.name}"
+        with bound_contextvars(claim_uid=claim.uid, claim=name, pod_uids=claim.pod_uids):
+            try:
+                self._release(claim)
+            except RefusedError as error:
+                log.warning("sweep refused", reason=str(error))
+                return
+            log.info("claim swept")
+            del self._gone_since[claim.uid]
 
     def _is_gone(self, claim: PreparedClaim) -> bool:
         """Tell whether the API knows *claim* no more; doubt counts as no."""
