@@ -102,6 +102,7 @@ class _Process:
         self.plugins = Plugins()
         self.health = HealthCache(config.timing)
         self._health_watches: dict[Plugin, HealthWatch] = {}
+        self._monitor = ConnectionMonitor(self.plugins, self._delete_slices, config.timing)
         config.root.mkdir(parents=True, exist_ok=True)
         self._claims = ClaimManager(
             ClaimCache(config.root / "dra_manager_state"),
@@ -141,11 +142,10 @@ class _Process:
             self.plugins,
             release=config.release,
             timing=config.timing,
-            on_added=self._watch_health,
-            on_removed=self._end_health,
+            on_added=self._plugin_added,
+            on_removed=self._plugin_removed,
         )
-        monitor = ConnectionMonitor(self.plugins, self._delete_slices, config.timing)
-        for job in (registrar.run, monitor.run, self._watch_pods, self._reconcile_claims):
+        for job in (registrar.run, self._monitor.run, self._watch_pods, self._reconcile_claims):
             self._spawn(job)
 
     async def stop(self) -> None:
@@ -238,13 +238,14 @@ class _Process:
                     raise
         return len(slices)
 
-    def _watch_health(self, plugin: Plugin) -> None:
+    def _plugin_added(self, plugin: Plugin) -> None:
+        self._monitor.watch(plugin.info.driver)
         service = choose_health(plugin, self._config.release)
         if service is not None:
             timing = self._config.timing
             self._health_watches[plugin] = HealthWatch(plugin, service, self.health, timing)
 
-    def _end_health(self, plugin: Plugin) -> None:
+    def _plugin_removed(self, plugin: Plugin) -> None:
         watch = self._health_watches.pop(plugin, None)
         if watch is not None:
             watch.stop()

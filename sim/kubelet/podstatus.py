@@ -14,8 +14,11 @@ JsonObject = dict[str, Any]
 _OURS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
-def waiting_status(container: JsonObject, reason: str, message: str) -> JsonObject:
-    """Return the status of a container that does not exist yet."""
+def waiting_status(
+    container: JsonObject, why: tuple[str, str], *, restart_count: int
+) -> JsonObject:
+    """Return the status of a container that does not exist yet; *why* is reason and message."""
+    reason, message = why
     waiting = {"reason": reason, **({"message": message} if message else {})}
     return {
         "name": container["name"],
@@ -23,14 +26,14 @@ def waiting_status(container: JsonObject, reason: str, message: str) -> JsonObje
         "imageID": "",
         "ready": False,
         "started": False,
-        "restartCount": 0,
+        "restartCount": restart_count,
         "lastState": {},
         "state": {"waiting": waiting},
     }
 
 
-def container_status(view: ContainerView, *, ready: bool) -> JsonObject:
-    """Return the status of a container that was made."""
+def container_status(view: ContainerView, *, init: bool) -> JsonObject:
+    """Return the status of a container that was made; one of *init* is ready when it is done."""
     running = view.state is State.RUNNING
     state: JsonObject = {"running": {"startedAt": view.started_at}}
     if not running:
@@ -48,7 +51,7 @@ def container_status(view: ContainerView, *, ready: bool) -> JsonObject:
         "image": view.image,
         "imageID": view.image,
         "containerID": view.id,
-        "ready": ready,
+        "ready": running or (init and view.exit_code == 0),
         "started": running,
         "restartCount": view.restart_count,
         "lastState": {},

@@ -6,6 +6,7 @@ container has stopped and before the pod's final status or removal (kubelet: `pk
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from sim.kubelet.podstatus import (
     waiting_status,
 )
 from sim.kubelet.timing import Timing, backoff
-from sim.runtime.container import ContainerView, State
+from sim.runtime.container import ContainerView
 from sim.runtime.errors import ContainerError
 from sim.runtime.runtime import Runtime
 
@@ -59,6 +60,7 @@ class PodWorker:
         self._gone = False
         self._changed = asyncio.Event()
         self._last_status: JsonObject = {}
+        self._ran = dict(_restart_counts(pod))
 
     def update(self, pod: JsonObject | None) -> None:
         """Take note of the pod's newest state; `None` when the object is gone."""
@@ -142,18 +144,9 @@ class PodWorker:
             container,
             root=runtime.root,
             cdi_devices=self._services.claims.cdi_devices(self._pod, container),
-            restart_count=self._restarts(container["name"]),
+            restart_count=self._ran.get(container["name"], -1) + 1,
         )
         runtime.start(wanted)
-
-    def _restarts(self, name: str) -> int:
-        """Return the restart count of a new container: one more where one ran before."""
-        status = self._pod.get("status", {})
-        old = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
-        for one in old:
-            if one["name"] == name and one.get("containerID"):
-                return int(one.get("restartCount", 0)) + 1
-        return 0
 
     async def _live(self) -> None:
         """Wait for the pod's deletion, or for the end of its containers."""
@@ -237,21 +230,34 @@ class PodWorker:
             "hostIPs": [{"ip": self._services.host_ip}],
             "startTime": old.get("startTime") or self._last_status.get("startTime") or now(),
             "conditions": conditions(old.get("conditions", []), wanted, now()),
-            "containerStatuses": [_one(one, views, waiting) for one in spec["containers"]],
+            "containerStatuses": self._containers(spec["containers"], views, waiting),
         }
         if inits:
-            status["initContainerStatuses"] = [_one(one, views, waiting) for one in inits]
+            status["initContainerStatuses"] = self._containers(inits, views, waiting, init=True)
         if sandbox:
             status |= {"podIP": self._pod_ip, "podIPs": [{"ip": self._pod_ip}]}
         return status
 
+    def _containers(
+        self,
+        containers: list[JsonObject],
+        views: dict[str, ContainerView],
+        waiting: tuple[str, str],
+        *,
+        init: bool = False,
+    ) -> list[JsonObject]:
+        return [
+            container_status(views[one["name"]], init=init)
+            if one["name"] in views
+            else waiting_status(one, waiting, restart_count=self._ran.get(one["name"], 0))
+            for one in containers
+        ]
 
-def _one(
-    container: JsonObject, views: dict[str, ContainerView], waiting: tuple[str, str]
-) -> JsonObject:
-    view = views.get(container["name"])
-    if view is None:
-        return waiting_status(container, *waiting)
-    # An init container that has done its work counts as ready, as kubelet shows it.
-    done = view.state is State.EXITED and view.exit_code == 0
-    return container_status(view, ready=view.state is State.RUNNING or done)
+
+def _restart_counts(pod: JsonObject) -> Iterator[tuple[str, int]]:
+    """Yield the restart count of each container that has run, by the pod's status."""
+    status = pod.get("status", {})
+    for key in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(key, []):
+            if one.get("containerID"):
+                yield one["name"], one.get("restartCount", 0)

@@ -38,11 +38,15 @@ class ConnectionMonitor:
         self._seen: set[str] = set()
         self._absent: dict[str, _Absence] = {}
 
+    def watch(self, driver: str) -> None:
+        """Begin to look after *driver*: a plugin of it has been registered just now."""
+        self._seen.add(driver)
+        self._absent.pop(driver, None)
+
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             for driver in self._plugins.drivers():
-                self._seen.add(driver)
                 for plugin in self._plugins.instances(driver):
                     plugin.nudge()
             for driver in sorted(self._seen):

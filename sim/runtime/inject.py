@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sim.driverroot import numbers_of
 from sim.runtime.container import DeviceView, HookView, MountView
 from sim.runtime.errors import InjectionError
 from sim.runtime.spec import DeviceNode, Edits, Mount
@@ -125,7 +126,8 @@ def _ask_host(root: Path, node: DeviceNode, host_path: str) -> tuple[str, int, i
         message = f"failed to stat CDI host device {host_path!r}: {error.strerror}"
         raise InjectionError(message) from error
     if stat.S_ISREG(found.st_mode):
-        return node.type or "c", node.major, node.minor
+        numbers = numbers_of(on_host(root, host_path)) or (node.major, node.minor)
+        return node.type or "c", *numbers
     kind = next((kind for kind, matches in _KINDS.items() if matches(found.st_mode)), None)
     if kind is None:
         message = f"{host_path!r} is not a device node"
