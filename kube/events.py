@@ -89,6 +89,7 @@ class EventRecorder:
         self._series: OrderedDict[_Saying, _Series] = OrderedDict()
         self._changed = threading.Condition()
         self._closed = False
+        self._abandoned = False
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
         self._thread.start()
@@ -115,6 +116,8 @@ class EventRecorder:
             self._closed = True
             self._changed.notify()
         self._thread.join(timeout_s)
+        with self._changed:
+            self._abandoned = True
 
     def _make_room(self) -> bool:
         """Forget the longest unheard series that is written; say whether there is room."""
@@ -143,7 +146,7 @@ class EventRecorder:
     def _next(self) -> tuple[_Saying, _Series] | None:
         """Wait for a series that is due and mark it as written; `None` to end."""
         with self._changed:
-            while True:
+            while not self._abandoned:
                 now_s = time.monotonic()
                 waiting = [
                     (series.due_s, saying)
@@ -159,6 +162,7 @@ class EventRecorder:
                 if self._closed:
                     return None
                 self._changed.wait(None if due_s is None else due_s - now_s)
+        return None
 
     def _write(self, saying: _Saying, series: _Series) -> None:
         namespace = saying.regarding.event_namespace
@@ -206,7 +210,7 @@ class EventRecorder:
 
     def _log_once(self, event: str, **facts: str) -> None:
         """Log the first failure of a row of failures."""
-        if not self._failing:
+        if not self._failing and not self._abandoned:
             self._failing = True
             log.warning(event, **facts)
 

@@ -24,6 +24,7 @@ _Answer = Callable[[str, str], tuple[int, str, bytes]]
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _CLIENT_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.2
 
 
 class ProbeServer:
@@ -48,7 +49,7 @@ class ProbeServer:
         server_class = _Server6 if ":" in address else _Server
         self._server = server_class((address, port), self._answer)
         self._thread = threading.Thread(
-            target=self._server.serve_forever, name="probes", daemon=True
+            target=self._server.serve_forever, args=(_POLL_S,), name="probes", daemon=True
         )
 
     @property

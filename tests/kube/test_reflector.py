@@ -13,66 +13,11 @@ from kube.client import Client
 from kube.config import ClientConfig
 from kube.objects import JsonObject, ObjectKey
 from kube.reflector import Change, Pace, Reflector
-from tests.fakes.scripted_server import Exchange, Request, ScriptedServer, status
+from tests.fakes.scripted_collection import Collection, event, listing, pages, stream, thing
+from tests.fakes.scripted_server import Exchange, ScriptedServer, status
 
 FAST = Pace(silence_s=20, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
 WAIT_S = 10.0
-
-
-def thing(name: str, version: int, value: Any = 0) -> JsonObject:
-    """Build an object of a namespace."""
-    metadata = {"namespace": "ns", "name": name, "uid": name, "resourceVersion": str(version)}
-    return {"metadata": metadata, "value": value}
-
-
-def listing(version: int, *items: JsonObject, following: str = "") -> JsonObject:
-    """Build a page."""
-    metadata = {"resourceVersion": str(version), **({"continue": following} if following else {})}
-    return {"metadata": metadata, "items": list(items)}
-
-
-def event(kind: str, item: JsonObject) -> JsonObject:
-    """Build a watch event."""
-    return {"type": kind, "object": item}
-
-
-@dataclass
-class Cluster:
-    """Hands each list and each watch the next answer that a test has queued."""
-
-    lists: list[Callable[[Exchange], None]] = field(default_factory=list)
-    watches: list[Callable[[Exchange], None]] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __call__(self, request: Request, exchange: Exchange) -> None:
-        """Answer *request*; with nothing left a watch stays open and a list fails."""
-        queued = self.watches if "watch" in request.query else self.lists
-        with self.lock:
-            answer = queued.pop(0) if queued else None
-        if answer is not None:
-            answer(exchange)
-        elif queued is self.watches:
-            exchange.stream()
-            exchange.hold()
-        else:
-            exchange.status(500, "InternalError", "nothing queued")
-
-
-def pages(value: JsonObject) -> Callable[[Exchange], None]:
-    """Answer with one page."""
-    return lambda exchange: exchange.json(value)
-
-
-def stream(*lines: JsonObject, then: str = "end") -> Callable[[Exchange], None]:
-    """Answer with events, then `end`, `cut` or `hold`."""
-
-    def answer(exchange: Exchange) -> None:
-        exchange.stream()
-        for line in lines:
-            exchange.line(line)
-        getattr(exchange, then)()
-
-    return answer
 
 
 @dataclass
@@ -107,10 +52,10 @@ def decode(item: JsonObject) -> int:
 
 @contextmanager
 def reflecting(
-    cluster: Cluster, observed: Observed, pace: Pace = FAST, **options: Any
+    collection: Collection, observed: Observed, pace: Pace = FAST, **options: Any
 ) -> Iterator[tuple[Reflector[int], ScriptedServer]]:
-    """Run a reflector against *cluster*."""
-    with ScriptedServer(cluster) as server:
+    """Run a reflector against *collection*."""
+    with ScriptedServer(collection) as server:
         client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=5)
         arguments: dict[str, Any] = {
             "params": {"labelSelector": "a=b"},
@@ -145,7 +90,7 @@ def key(name: str) -> ObjectKey:
 
 def test_it_lists_pages_and_then_watches_from_there() -> None:
     """All pages are taken, then the events that follow."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[
             pages(listing(10, thing("a", 3, 1), following="more")),
             pages(listing(10, thing("b", 4, 2))),
@@ -153,7 +98,7 @@ def test_it_lists_pages_and_then_watches_from_there() -> None:
         watches=[stream(event("MODIFIED", thing("a", 11, 5)), then="hold")],
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert reflector.wait_synced(WAIT_S)
         assert observed.next() == ("added", "a", None, 1)
         assert observed.next() == ("added", "b", None, 2)
@@ -171,7 +116,7 @@ def test_it_lists_pages_and_then_watches_from_there() -> None:
 
 def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
     """Events and bookmarks both move the version; nothing is listed again."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[pages(listing(10))],
         watches=[
             stream(event("ADDED", thing("a", 12, 1))),
@@ -180,7 +125,7 @@ def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
         ],
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert observed.next() == ("added", "a", None, 1)
         assert observed.next() == ("deleted", "a", 1, None)
         observed.await_connected(4)
@@ -198,7 +143,7 @@ def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
 )
 def test_lost_history_is_listed_again_with_deletions(lost: Callable[[Exchange], None]) -> None:
     """410 as an answer and as an event: what vanished is told."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[
             pages(listing(10, thing("a", 1, 1), thing("b", 2, 2))),
             pages(listing(90, thing("b", 2, 2), thing("c", 80, 3))),
@@ -206,7 +151,7 @@ def test_lost_history_is_listed_again_with_deletions(lost: Callable[[Exchange], 
         watches=[lost],
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert {observed.next()[1], observed.next()[1]} == {"a", "b"}
         assert observed.next() == ("deleted", "a", 1, None)
         assert observed.next() == ("added", "c", None, 3)
@@ -219,7 +164,7 @@ def test_lost_history_is_listed_again_with_deletions(lost: Callable[[Exchange], 
 
 def test_an_expired_page_begins_the_list_anew() -> None:
     """A half list is never taken."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[
             pages(listing(10, thing("a", 1, 1), following="old")),
             lambda exchange: exchange.status(410, "Expired"),
@@ -227,7 +172,7 @@ def test_an_expired_page_begins_the_list_anew() -> None:
         ]
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, _):
+    with reflecting(collection, observed) as (reflector, _):
         assert observed.next() == ("added", "b", None, 2)
         observed.await_connected()
         assert reflector.items() == {key("b"): 2}
@@ -235,7 +180,7 @@ def test_an_expired_page_begins_the_list_anew() -> None:
 
 def test_failures_are_tried_again() -> None:
     """Errors, cuts and nonsense in list and watch do not end it."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[
             lambda exchange: exchange.status(503, "ServiceUnavailable"),
             lambda exchange: exchange.send(200, b"{nonsense"),
@@ -252,7 +197,7 @@ def test_failures_are_tried_again() -> None:
         ],
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert observed.next() == ("added", "a", None, 1)
         assert reflector.items() == {key("a"): 1}
     assert {watch["resourceVersion"] for watch in watches_of(server)} == {"10"}
@@ -262,19 +207,19 @@ def test_failures_are_tried_again() -> None:
 def test_a_version_that_never_works_is_given_up() -> None:
     """After a restored backup the server may wait for a version that is to come."""
     too_large = [lambda exchange: exchange.status(504, "Timeout", "Too large resource version")] * 5
-    cluster = Cluster(lists=[pages(listing(99)), pages(listing(7))], watches=list(too_large))
+    collection = Collection(lists=[pages(listing(99)), pages(listing(7))], watches=list(too_large))
     observed = Observed()
-    with reflecting(cluster, observed) as (_, server):
+    with reflecting(collection, observed) as (_, server):
         observed.await_connected()
     assert [watch["resourceVersion"] for watch in watches_of(server)] == ["99"] * 5 + ["7"]
 
 
 def test_a_watch_that_ends_at_once_is_not_opened_in_a_rush() -> None:
     """Without progress each try waits, although nothing failed."""
-    cluster = Cluster(lists=[pages(listing(10))], watches=[stream()] * 100)
+    collection = Collection(lists=[pages(listing(10))], watches=[stream()] * 100)
     observed = Observed()
     slow = Pace(silence_s=20, watch_s=20, first_wait_s=60, max_wait_s=60)
-    with reflecting(cluster, observed, slow) as (_, server):
+    with reflecting(collection, observed, slow) as (_, server):
         observed.await_connected()
         assert observed.connected.empty()
         with pytest.raises(queue.Empty):
@@ -284,7 +229,7 @@ def test_a_watch_that_ends_at_once_is_not_opened_in_a_rush() -> None:
 
 def test_silence_is_taken_for_a_dead_peer() -> None:
     """The watch is opened anew from where it stood."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[pages(listing(10))],
         watches=[
             stream(event("ADDED", thing("a", 11, 1)), then="hold"),
@@ -293,7 +238,7 @@ def test_silence_is_taken_for_a_dead_peer() -> None:
     )
     observed = Observed()
     pace = Pace(silence_s=0.1, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
-    with reflecting(cluster, observed, pace) as (_, server):
+    with reflecting(collection, observed, pace) as (_, server):
         assert observed.next() == ("added", "a", None, 1)
         assert observed.next() == ("added", "b", None, 2)
     assert [watch["resourceVersion"] for watch in watches_of(server)][:2] == ["10", "11"]
@@ -301,7 +246,7 @@ def test_silence_is_taken_for_a_dead_peer() -> None:
 
 def test_one_bad_object_does_not_stop_the_others() -> None:
     """It is left out, and dropped if it had been known."""
-    cluster = Cluster(
+    collection = Collection(
         lists=[pages(listing(10, thing("bad", 1, "x"), thing("good", 2, 1)))],
         watches=[
             stream(
@@ -313,7 +258,7 @@ def test_one_bad_object_does_not_stop_the_others() -> None:
         ],
     )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert observed.next() == ("added", "good", None, 1)
         assert observed.next() == ("deleted", "good", 1, None)
         assert observed.next() == ("added", "other", None, 3)
@@ -330,24 +275,26 @@ def test_a_failing_listener_does_not_stop_it() -> None:
         message = "listener broke"
         raise RuntimeError(message)
 
-    cluster = Cluster(
+    collection = Collection(
         lists=[pages(listing(10, thing("a", 1, 1)))],
         watches=[stream(event("ADDED", thing("b", 11, 2)), then="hold")],
     )
-    with reflecting(cluster, Observed(), on_change=listen) as (reflector, _):
+    with reflecting(collection, Observed(), on_change=listen) as (reflector, _):
         assert [seen.get(timeout=WAIT_S), seen.get(timeout=WAIT_S)] == ["a", "b"]
         assert reflector.items() == {key("a"): 1, key("b"): 2}
 
 
 def test_an_outage_is_survived() -> None:
     """A server that comes back with other objects is listed or resumed and the difference told."""
-    cluster = Cluster(lists=[pages(listing(10, thing("a", 1, 1)))], watches=[stream(then="cut")])
+    collection = Collection(
+        lists=[pages(listing(10, thing("a", 1, 1)))], watches=[stream(then="cut")]
+    )
     observed = Observed()
-    with reflecting(cluster, observed) as (reflector, server):
+    with reflecting(collection, observed) as (reflector, server):
         assert observed.next() == ("added", "a", None, 1)
         observed.await_connected(2)
-        cluster.lists.append(pages(listing(50)))
-        cluster.watches.append(lambda exchange: exchange.status(410, "Expired"))
+        collection.lists.append(pages(listing(50)))
+        collection.watches.append(lambda exchange: exchange.status(410, "Expired"))
         # The watch that is open now breaks, as all do when a server goes away.
         server.cut_connections()
         assert observed.next() == ("deleted", "a", 1, None)
@@ -356,7 +303,7 @@ def test_an_outage_is_survived() -> None:
 
 def test_it_is_not_synced_before_the_first_list() -> None:
     """Waiting ends with the time given."""
-    with reflecting(Cluster(), Observed()) as (reflector, _):
+    with reflecting(Collection(), Observed()) as (reflector, _):
         assert not reflector.wait_synced(0.05)
         assert reflector.items() == {}
 
@@ -364,10 +311,10 @@ def test_it_is_not_synced_before_the_first_list() -> None:
 @pytest.mark.parametrize("answer", ["watch", "list"])
 def test_stopping_ends_the_thread(answer: str) -> None:
     """An open watch and a wait between tries both end when told to."""
-    cluster = Cluster(lists=[pages(listing(10))] if answer == "watch" else [])
+    collection = Collection(lists=[pages(listing(10))] if answer == "watch" else [])
     observed = Observed()
     pace = Pace(silence_s=60, watch_s=60, first_wait_s=60, max_wait_s=60)
-    with reflecting(cluster, observed, pace) as (reflector, server):
+    with reflecting(collection, observed, pace) as (reflector, server):
         if answer == "watch":
             observed.await_connected()
         while not server.requests:
@@ -386,13 +333,13 @@ def test_a_listener_may_stop_it() -> None:
         holder[0].stop()
         stopped.set()
 
-    cluster = Cluster(
+    collection = Collection(
         lists=[pages(listing(10))], watches=[stream(event("ADDED", thing("a", 11)), then="hold")]
     )
     observed = Observed()
     gate = threading.Event()
     with reflecting(
-        cluster, observed, on_change=listen, on_connected=lambda: gate.wait(WAIT_S)
+        collection, observed, on_change=listen, on_connected=lambda: gate.wait(WAIT_S)
     ) as (reflector, _):
         holder.append(reflector)
         gate.set()
