@@ -79,7 +79,7 @@ def _message(unplaced: Unplaced) -> str:
 
 
 def devices_text(verdicts: Sequence[DeviceVerdict]) -> str:
-    """Condense *verdicts*: one part per claim, request and code, with the closest device."""
+    """Condense *verdicts*: one part per claim, request and code, with its first device's numbers."""
     groups: dict[tuple[ObjectKey, str, str], list[DeviceVerdict]] = {}
     for verdict in verdicts:
         key = (verdict.claim, verdict.request, verdict.refused.code)
@@ -105,7 +105,7 @@ def verdict_text(verdict: DeviceVerdict) -> str:
 def _group_text(claim: ObjectKey, request: str, code: str, group: Iterable[DeviceVerdict]) -> str:
     verdicts = list(group)
     asked_by = f"claim {claim.name}" + (f" request {request}" if request else "")
-    devices = sum(verdict.device is not None for verdict in verdicts)
+    devices = sum(bool(it.device and it.device.device) for it in verdicts)
     number = f" on {devices} device{'s' if devices > 1 else ''}" if devices else ""
     said = str(verdicts[0].refused)
     return f"{asked_by}: {code}{number}" + (f" ({said})" if said else "")

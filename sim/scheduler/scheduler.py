@@ -71,18 +71,29 @@ class Scheduler:
 
     async def schedule_all(self) -> None:
         """Try every pod that waits and for which something has changed, in order of arrival."""
-        for pod in [pod for pod in self._pods.items.values() if _waits(pod)]:
-            key = key_of(pod)
-            if self._tried.get(key) == self._moves:
+        for key in list(self._pods.items):
+            if self._due(key) is None:
                 continue
-            self._tried[key] = self._moves
-            try:
-                await self._schedule(pod)
-            except StatusError as error:
-                log.info("scheduling failed", pod=str(key), error=str(error))
-                self._retry(key)
-            except Exception:
-                log.exception("scheduling crashed", pod=str(key))
+            # The API server runs in this loop: its clients are not to wait for all pods.
+            await asyncio.sleep(0)
+            pod = self._due(key)
+            if pod is not None:
+                await self._try(key, pod)
+
+    def _due(self, key: ObjectKey) -> JsonObject | None:
+        pod = self._pods.items.get(key)
+        tried = self._tried.get(key) == self._moves
+        return None if pod is None or tried or not _waits(pod) else pod
+
+    async def _try(self, key: ObjectKey, pod: JsonObject) -> None:
+        self._tried[key] = self._moves
+        try:
+            await self._schedule(pod)
+        except StatusError as error:
+            log.info("scheduling failed", pod=str(key), error=str(error))
+            self._retry(key)
+        except Exception:
+            log.exception("scheduling crashed", pod=str(key))
 
     async def _schedule(self, pod: JsonObject) -> None:
         try:
