@@ -1,91 +1,13 @@
-"""The reflector against servers that behave well, badly and not at all."""
+"""The reflector with a server that behaves well."""
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
-from kube.client import Client
-from kube.config import ClientConfig
-from kube.objects import JsonObject, ObjectKey
 from kube.reflector import Change, Pace, Reflector
 from tests.fakes.scripted_collection import Collection, event, listing, pages, stream, thing
-from tests.fakes.scripted_server import Exchange, ScriptedServer, status
-
-FAST = Pace(silence_s=20, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
-WAIT_S = 10.0
-
-
-@dataclass
-class Observed:
-    """What a reflector tells, in order."""
-
-    changes: "queue.Queue[tuple[str, str, Any, Any]]" = field(default_factory=queue.Queue)
-    connected: "queue.Queue[None]" = field(default_factory=queue.Queue)
-
-    def on_change(self, change: Change[Any]) -> None:
-        """Note a change."""
-        self.changes.put((change.kind.value, change.key.name, change.old, change.new))
-
-    def on_connected(self) -> None:
-        """Note an open watch."""
-        self.connected.put(None)
-
-    def next(self) -> tuple[str, str, Any, Any]:
-        """Return the next change."""
-        return self.changes.get(timeout=WAIT_S)
-
-    def await_connected(self, times: int = 1) -> None:
-        """Wait until a watch was opened *times* more."""
-        for _ in range(times):
-            self.connected.get(timeout=WAIT_S)
-
-
-def decode(item: JsonObject) -> int:
-    """Read the value, strictly."""
-    return int(item["value"])
-
-
-@contextmanager
-def reflecting(
-    collection: Collection, observed: Observed, pace: Pace = FAST, **options: Any
-) -> Iterator[tuple[Reflector[int], ScriptedServer]]:
-    """Run a reflector against *collection*."""
-    with ScriptedServer(collection) as server:
-        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=5)
-        arguments: dict[str, Any] = {
-            "params": {"labelSelector": "a=b"},
-            "decode": decode,
-            "on_change": observed.on_change,
-            "on_connected": observed.on_connected,
-            "pace": pace,
-        }
-        reflector: Reflector[int] = Reflector(client, "/things", **(arguments | options))
-        reflector.start()
-        try:
-            yield reflector, server
-        finally:
-            reflector.stop()
-            client.close()
-
-
-def watches_of(server: ScriptedServer) -> list[dict[str, str]]:
-    """Return the queries of the watches."""
-    return [request.query for request in server.requests if "watch" in request.query]
-
-
-def lists_of(server: ScriptedServer) -> list[dict[str, str]]:
-    """Return the queries of the lists."""
-    return [request.query for request in server.requests if "watch" not in request.query]
-
-
-def key(name: str) -> ObjectKey:
-    """Name an object."""
-    return ObjectKey("ns", name)
+from tests.kube.reflecting import WAIT_S, Observed, key, lists_of, reflecting, watches_of
 
 
 def test_it_lists_pages_and_then_watches_from_there() -> None:
@@ -134,116 +56,6 @@ def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
     assert len(lists_of(server)) == 1
 
 
-@pytest.mark.parametrize(
-    "lost",
-    [
-        lambda exchange: exchange.status(410, "Expired"),
-        stream(event("ERROR", status(410, "Expired", "too old resource version"))),
-    ],
-)
-def test_lost_history_is_listed_again_with_deletions(lost: Callable[[Exchange], None]) -> None:
-    """410 as an answer and as an event: what vanished is told."""
-    collection = Collection(
-        lists=[
-            pages(listing(10, thing("a", 1, 1), thing("b", 2, 2))),
-            pages(listing(90, thing("b", 2, 2), thing("c", 80, 3))),
-        ],
-        watches=[lost],
-    )
-    observed = Observed()
-    with reflecting(collection, observed) as (reflector, server):
-        assert {observed.next()[1], observed.next()[1]} == {"a", "b"}
-        assert observed.next() == ("deleted", "a", 1, None)
-        assert observed.next() == ("added", "c", None, 3)
-        observed.await_connected()
-        while len(watches_of(server)) < 2:
-            observed.await_connected()
-        assert reflector.items() == {key("b"): 2, key("c"): 3}
-    assert watches_of(server)[-1]["resourceVersion"] == "90"
-
-
-def test_an_expired_page_begins_the_list_anew() -> None:
-    """A half list is never taken."""
-    collection = Collection(
-        lists=[
-            pages(listing(10, thing("a", 1, 1), following="old")),
-            lambda exchange: exchange.status(410, "Expired"),
-            pages(listing(20, thing("b", 15, 2))),
-        ]
-    )
-    observed = Observed()
-    with reflecting(collection, observed) as (reflector, _):
-        assert observed.next() == ("added", "b", None, 2)
-        observed.await_connected()
-        assert reflector.items() == {key("b"): 2}
-
-
-def test_failures_are_tried_again() -> None:
-    """Errors, cuts and nonsense in list and watch do not end it."""
-    collection = Collection(
-        lists=[
-            lambda exchange: exchange.status(503, "ServiceUnavailable"),
-            lambda exchange: exchange.send(200, b"{nonsense"),
-            lambda exchange: exchange.json({}),
-            pages(listing(10)),
-        ],
-        watches=[
-            lambda exchange: exchange.cut(),
-            lambda exchange: exchange.cut(),
-            lambda exchange: exchange.status(429, "TooManyRequests"),
-            stream({"type": "ADDED"}),
-            stream({"type": "SOMETHING", "object": {}}),
-            stream(event("ADDED", thing("a", 12, 1)), then="hold"),
-        ],
-    )
-    observed = Observed()
-    with reflecting(collection, observed) as (reflector, server):
-        assert observed.next() == ("added", "a", None, 1)
-        assert reflector.items() == {key("a"): 1}
-    assert {watch["resourceVersion"] for watch in watches_of(server)} == {"10"}
-    assert len(lists_of(server)) == 4
-
-
-def test_a_version_that_never_works_is_given_up() -> None:
-    """After a restored backup the server may wait for a version that is to come."""
-    too_large = [lambda exchange: exchange.status(504, "Timeout", "Too large resource version")] * 5
-    collection = Collection(lists=[pages(listing(99)), pages(listing(7))], watches=list(too_large))
-    observed = Observed()
-    with reflecting(collection, observed) as (_, server):
-        observed.await_connected()
-    assert [watch["resourceVersion"] for watch in watches_of(server)] == ["99"] * 5 + ["7"]
-
-
-def test_a_watch_that_ends_at_once_is_not_opened_in_a_rush() -> None:
-    """Without progress each try waits, although nothing failed."""
-    collection = Collection(lists=[pages(listing(10))], watches=[stream()] * 100)
-    observed = Observed()
-    slow = Pace(silence_s=20, watch_s=20, first_wait_s=60, max_wait_s=60)
-    with reflecting(collection, observed, slow) as (_, server):
-        observed.await_connected()
-        assert observed.connected.empty()
-        with pytest.raises(queue.Empty):
-            observed.connected.get(timeout=0.2)
-    assert len(watches_of(server)) == 1
-
-
-def test_silence_is_taken_for_a_dead_peer() -> None:
-    """The watch is opened anew from where it stood."""
-    collection = Collection(
-        lists=[pages(listing(10))],
-        watches=[
-            stream(event("ADDED", thing("a", 11, 1)), then="hold"),
-            stream(event("ADDED", thing("b", 12, 2)), then="hold"),
-        ],
-    )
-    observed = Observed()
-    pace = Pace(silence_s=0.1, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
-    with reflecting(collection, observed, pace) as (_, server):
-        assert observed.next() == ("added", "a", None, 1)
-        assert observed.next() == ("added", "b", None, 2)
-    assert [watch["resourceVersion"] for watch in watches_of(server)][:2] == ["10", "11"]
-
-
 def test_one_bad_object_does_not_stop_the_others() -> None:
     """It is left out, and dropped if it had been known."""
     collection = Collection(
@@ -282,23 +94,6 @@ def test_a_failing_listener_does_not_stop_it() -> None:
     with reflecting(collection, Observed(), on_change=listen) as (reflector, _):
         assert [seen.get(timeout=WAIT_S), seen.get(timeout=WAIT_S)] == ["a", "b"]
         assert reflector.items() == {key("a"): 1, key("b"): 2}
-
-
-def test_an_outage_is_survived() -> None:
-    """A server that comes back with other objects is listed or resumed and the difference told."""
-    collection = Collection(
-        lists=[pages(listing(10, thing("a", 1, 1)))], watches=[stream(then="cut")]
-    )
-    observed = Observed()
-    with reflecting(collection, observed) as (reflector, server):
-        assert observed.next() == ("added", "a", None, 1)
-        observed.await_connected(2)
-        collection.lists.append(pages(listing(50)))
-        collection.watches.append(lambda exchange: exchange.status(410, "Expired"))
-        # The watch that is open now breaks, as all do when a server goes away.
-        server.cut_connections()
-        assert observed.next() == ("deleted", "a", 1, None)
-        assert reflector.items() == {}
 
 
 def test_it_is_not_synced_before_the_first_list() -> None:
