@@ -79,7 +79,7 @@ def _message(unplaced: Unplaced) -> str:
 
 
 def devices_text(verdicts: Sequence[DeviceVerdict]) -> str:
-    """Condense *verdicts*: one part per claim, request and code, with its first device's numbers."""
+    """Condense *verdicts*: one part per claim, request and code, numbers of the first."""
     groups: dict[tuple[ObjectKey, str, str], list[DeviceVerdict]] = {}
     for verdict in verdicts:
         key = (verdict.claim, verdict.request, verdict.refused.code)
