@@ -7,6 +7,7 @@ generation before it, its journal and the newest journal say the same.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,14 @@ class Loaded:
     journal_bytes: int = 0
     """How much of the newest journal was read."""
 
+    def all_records(self) -> Iterator[JsonObject]:
+        """Yield the snapshot as the records that would make it, then those of the journal."""
+        for entry in self.snapshot.get("claims", []):
+            yield {"op": "prepared", "claim": entry}
+        for entry in self.snapshot.get("released", []):
+            yield {"op": "released", **entry}
+        yield from self.records
+
 
 class Generations:
     """The files in one directory; the caller holds the state's lock."""
@@ -70,7 +79,8 @@ class Generations:
         """
         newest = self.newest()
         if newest == 0:
-            if self._numbers("journal"):
+            # Journal 0 is empty: a first start that ended before its first snapshot left it.
+            if self._numbers("journal") - {0}:
                 raise DamagedError(self._directory, "has a journal but no snapshot")
             return Loaded(0, {"version": FORMAT_VERSION, "claims": [], "released": []})
         try:
@@ -84,17 +94,42 @@ class Generations:
             return self._load_from(newest - 1, newest)
 
     def start(self, generation: int, snapshot: JsonObject) -> None:
-        """Make *generation* the newest, holding *snapshot*, and drop all but the one before."""
-        write_whole(self.snapshot_path(generation), {"version": FORMAT_VERSION, **snapshot})
-        reach(FaultPoint.SNAPSHOT_WRITTEN)
-        self.journal_path(generation).touch(mode=0o600)
-        sync_directory(self._directory)
+        """Make *generation* the newest, holding *snapshot*, and drop all but the one before.
+
+        An `OSError` means that the generation before is still the newest.
+        """
+        path = self.snapshot_path(generation)
+        try:
+            write_whole(path, {"version": FORMAT_VERSION, **snapshot})
+            reach(FaultPoint.SNAPSHOT_WRITTEN)
+            self.journal_path(generation).touch(mode=0o600)
+            sync_directory(self._directory)
+        except OSError:
+            # The old journal goes on, and this snapshot would hide what is written there.
+            path.unlink(missing_ok=True)
+            sync_directory(self._directory)
+            raise
         reach(FaultPoint.JOURNAL_OPENED)
+        self._drop_before(generation - 1)
+        reach(FaultPoint.GENERATION_DROPPED)
+
+    def is_newest(self, generation: int) -> bool:
+        """Tell whether nobody has started a later generation, by two looks at the directory.
+
+        The last two are kept, so the own snapshot is gone when several have been started.
+        """
+        later = self.snapshot_path(generation + 1).exists()
+        return not later and self.snapshot_path(generation).exists()
+
+    def _drop_before(self, generation: int) -> None:
         for kind in ("snapshot", "journal"):
             for number in self._numbers(kind):
-                if number < generation - 1:
-                    (self._directory / f"{kind}.{number:08d}").unlink(missing_ok=True)
-        reach(FaultPoint.GENERATION_DROPPED)
+                if number < generation:
+                    path = self._directory / f"{kind}.{number:08d}"
+                    try:
+                        path.unlink(missing_ok=True)
+                    except OSError as error:
+                        log.warning("old state not removed", path=str(path), reason=str(error))
 
     def _load_from(self, first: int, last: int) -> Loaded:
         snapshot = read_whole(self.snapshot_path(first))

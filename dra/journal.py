@@ -48,6 +48,10 @@ def write_whole(path: Path, record: JsonObject) -> None:
     try:
         write_all(descriptor, encode_line(record))
         os.fsync(descriptor)
+    except OSError:
+        # On a full disk half a file would hold the last of the room.
+        temporary.unlink(missing_ok=True)
+        raise
     finally:
         os.close(descriptor)
     temporary.replace(path)

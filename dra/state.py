@@ -7,7 +7,6 @@ after the lock is given back, so that concurrent callers share one disk flush; a
 kubelet only after that.
 """
 
-import fcntl
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ import structlog
 from pydantic import ValidationError
 
 from dra.faults import FaultPoint, reach
+from dra.filelock import FileLock
 from dra.generations import Generations, Loaded
 from dra.journal import DamagedError, JsonObject, decode_lines, encode_line, whole_lines, write_all
 from dra.record import PREPARED_CLAIM, PreparedClaim
@@ -27,13 +27,16 @@ from dra.record import PREPARED_CLAIM, PreparedClaim
 TOMBSTONE_S = 600
 """How long a released claim is remembered; a call that kubelet gave up ended long before."""
 
+LOCK_WAIT_S = 15.0
+"""How long to wait for another call or process: kubelet gives up after 45 seconds."""
+
 _COMPACT_AFTER_RECORDS = 2000
 
 log = structlog.get_logger(__name__)
 
 
 class StateError(Exception):
-    """The state cannot be written: the change did not happen."""
+    """The state cannot be locked or written: nobody may rely on the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,76 +50,87 @@ class Released:
 class StateStore:
     """Prepared claims by UID; every change goes through a transaction."""
 
-    def __init__(self, directory: Path, *, boot_id: str) -> None:
+    def __init__(self, directory: Path, *, boot_id: str, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self._directory = directory
         self._generations = Generations(directory)
         self._boot_id = boot_id
-        self._mutex = threading.Lock()
+        self._lock = FileLock(directory / "lock", wait_s=lock_wait_s)
         self._sync_mutex = threading.Lock()
-        self._lock_descriptor = -1
         self._journal_descriptor = -1
         self._generation = 0
         self._offset = 0
         self._records = 0
         self._written = 0
         self._synced = 0
+        self._doubtful = False
         self._claims: dict[str, PreparedClaim] = {}
         self._released: dict[str, Released] = {}
 
     def open(self) -> str:
         """Read the state, start a new generation and return the boot id that wrote the old one.
 
-        Raises `DamagedError` when neither kept generation can be read, `OSError` when the
+        Raises `DamagedError` when neither kept generation can be read, `StateError` when the
         directory cannot be used.
         """
-        self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._lock_descriptor = os.open(self._directory / "lock", flags, 0o600)
-        with self._locked():
-            loaded = self._load()
-            self._compact()
+        try:
+            self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self._lock.open()
+            with self._lock.hold():
+                loaded = self._load()
+                if loaded.generation == 0:
+                    self._compact()
+                else:
+                    # On a full disk claims can still be looked up and released.
+                    self._compact_if_possible()
+        except OSError as error:
+            raise self._failure(error) from error
         previous = loaded.snapshot.get("bootId", "")
         return previous if isinstance(previous, str) else ""
 
     def close(self) -> None:
         """Give the files back; the state stays as it is."""
-        with self._mutex:
-            for descriptor in (self._journal_descriptor, self._lock_descriptor):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._journal_descriptor = self._lock_descriptor = -1
+        with self._lock.hold_here():
+            if self._journal_descriptor >= 0:
+                os.close(self._journal_descriptor)
+            self._journal_descriptor = -1
+            self._lock.close()
 
     @contextmanager
     def transaction(self) -> Iterator["Transaction"]:
-        """Hold the state alone, up to date; what was written is durable when this returns."""
-        with self._locked():
+        """Hold the state alone, up to date; what was written is durable when this returns.
+
+        Raises `StateError`, `DamagedError`, or `OSError` when the lock is not free in time.
+        """
+        with self._lock.hold():
             self._refresh()
             transaction = Transaction(self)
             yield transaction
             if self._records > _COMPACT_AFTER_RECORDS + 4 * len(self._claims):
-                self._compact()
+                self._compact_if_possible()
             mark = self._written
         self._sync(mark)
 
+    def current(self) -> Mapping[str, PreparedClaim]:
+        """Return a copy of all prepared claims by UID, those of another process too."""
+        with self.transaction() as transaction:
+            return MappingProxyType(dict(transaction.claims))
+
     def claims(self) -> Mapping[str, PreparedClaim]:
         """Return a copy of all prepared claims by UID, as last read."""
-        with self._mutex:
+        with self._lock.hold_here():
             return MappingProxyType(dict(self._claims))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._mutex:
-            fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._lock_descriptor, fcntl.LOCK_UN)
 
     def _refresh(self) -> None:
         """Take in what another process has appended, or the generation that it started."""
-        if self._generations.snapshot_path(self._generation + 1).exists():
+        if self._doubtful:
             self._load()
-            return
+            self._compact()
+        elif not self._generations.is_newest(self._generation):
+            self._load()
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
         size = os.fstat(self._journal_descriptor).st_size
         if size == self._offset:
             return
@@ -129,17 +143,21 @@ class StateStore:
         for record in decode_lines(path, whole):
             self._apply(record, path)
         self._offset += len(whole)
+        # Whoever wrote it may not have made it durable yet, and this caller may answer by it.
+        self._written += 1
 
     def _load(self) -> Loaded:
         loaded = self._generations.load()
         path = self._generations.snapshot_path(loaded.generation)
+        before = self._claims, self._released, self._records
         self._claims, self._released, self._records = {}, {}, 0
-        for entry in loaded.snapshot.get("claims", []):
-            self._apply({"op": "prepared", "claim": entry}, path)
-        for entry in loaded.snapshot.get("released", []):
-            self._apply({"op": "released", **entry}, path)
-        for record in loaded.records:
-            self._apply(record, path)
+        try:
+            for record in loaded.all_records():
+                self._apply(record, path)
+        except DamagedError:
+            # Half of the claims would look like a node on which the others are not prepared.
+            self._claims, self._released, self._records = before
+            raise
         self._generation = loaded.generation
         self._open_journal(loaded.journal_bytes)
         return loaded
@@ -151,8 +169,9 @@ class StateStore:
             if self._journal_descriptor >= 0:
                 os.close(self._journal_descriptor)
             self._journal_descriptor = os.open(path, flags, 0o600)
-            # The snapshot that this journal follows was synced and holds all that was written.
-            self._synced = self._written
+            if not self._doubtful:
+                # The snapshot that this journal follows was synced and holds all.
+                self._synced = self._written
         os.ftruncate(self._journal_descriptor, offset)
         self._offset = offset
 
@@ -165,10 +184,19 @@ class StateStore:
             ],
             "released": [_released_record(uid, self._released[uid]) for uid in self._released],
         }
+        # Should the snapshot be damaged later, the journal before it has to be whole.
+        self._flush()
         self._generations.start(self._generation + 1, snapshot)
         self._generation += 1
         self._records = 0
+        self._doubtful = False
         self._open_journal(0)
+
+    def _compact_if_possible(self) -> None:
+        try:
+            self._compact()
+        except OSError as error:
+            log.warning("state not compacted", reason=str(self._failure(error)))
 
     def append(self, record: JsonObject) -> None:
         """Write one record inside a transaction; on failure nothing of it remains."""
@@ -177,8 +205,7 @@ class StateStore:
             write_all(self._journal_descriptor, line)
         except OSError as error:
             os.ftruncate(self._journal_descriptor, self._offset)
-            message = f"{self._directory}: {error.strerror}"
-            raise StateError(message) from error
+            raise self._failure(error) from error
         reach(FaultPoint.RECORD_APPENDED)
         self._offset += len(line)
         self._written += 1
@@ -188,14 +215,24 @@ class StateStore:
         with self._sync_mutex:
             if self._synced >= mark:
                 return
+            if self._doubtful:
+                message = f"{self._directory}: the disk failed to keep an earlier change"
+                raise StateError(message)
             target = self._written
             try:
-                os.fdatasync(self._journal_descriptor)
+                self._flush()
             except OSError as error:
-                message = f"{self._directory}: {error.strerror}"
-                raise StateError(message) from error
+                raise self._failure(error) from error
             self._synced = target
         reach(FaultPoint.RECORD_SYNCED)
+
+    def _flush(self) -> None:
+        try:
+            os.fdatasync(self._journal_descriptor)
+        except OSError:
+            # The kernel may forget what it could not write, so asking again proves nothing.
+            self._doubtful = True
+            raise
 
     def _apply(self, record: JsonObject, path: Path) -> None:
         self._records += 1
@@ -217,6 +254,9 @@ class StateStore:
                     raise DamagedError(path, f"unknown record {other!r}")
         except (KeyError, TypeError, ValueError, ValidationError) as error:
             raise DamagedError(path, f"unreadable record: {error}") from error
+
+    def _failure(self, error: OSError) -> StateError:
+        return StateError(f"{self._directory}: {error.strerror or error}")
 
 
 class Transaction:
