@@ -19,12 +19,13 @@ from dataclasses import replace
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from cdi.errors import StoreError
+from cdi.errors import CdiError
 from cdi.store import SpecStore
 from dra import overlap
 from dra.allocation import Allocation
 from dra.claims import ClaimReference, fetch, read_allocation
 from dra.faults import FaultPoint, reach
+from dra.journal import DamagedError
 from dra.locks import ClaimLocks
 from dra.node import NodeState, NodeView
 from dra.plan import Rules, plan
@@ -82,8 +83,7 @@ class Preparer:
             if not wanted():
                 raise _call_refused("CallEnded", allocation, "kubelet no longer waits for it")
             record, previous = self._record(allocation, view, began)
-            if previous is not None and previous.allocation != record.allocation:
-                # The region keeps the limits that it was first used with.
+            if previous is not None and _begins_anew(previous, record):
                 self._undo(record.uid)
             try:
                 self._make(record, view)
@@ -98,8 +98,8 @@ class Preparer:
         """Undo the claim and return its record; `None` when it was not prepared."""
         with self._locks.hold(claim_uid):
             self._bury(claim_uid)
-            with self._store.transaction() as transaction:
-                record = transaction.claims.get(claim_uid)
+            with _state_failures(claim_uid):
+                record = self._store.current().get(claim_uid)
             bind_contextvars(pod_uids=list(record.pod_uids) if record else [])
             reach(FaultPoint.UNPREPARE_BEFORE_UNDO)
             self._undo(claim_uid)
@@ -113,28 +113,36 @@ class Preparer:
     def restore(self) -> None:
         """Make region and spec of every prepared claim again, and remove those of no claim.
 
-        A spec that cannot be made now (its device is gone) is left as it is.
+        A spec that cannot be made now (its device is gone) is left as it is. The state is read
+        anew for each, because a second instance may prepare and unprepare at the same time.
         """
         view = self._node.current()
-        for record in self._store.claims().values():
-            with self._locks.hold(record.uid):
-                if record.uid in self._store.claims():
+        for uid in self._store.current():
+            with self._one(uid):
+                record = self._store.current().get(uid)
+                if record is not None:
                     self._restore_one(record, view)
         for uid in self._specs.claim_uids() | self._regions.claim_uids():
-            with self._locks.hold(uid):
-                if uid not in self._store.claims():
+            with self._one(uid):
+                if uid not in self._store.current():
                     self._undo(uid)
                     log.info("leftover of no prepared claim removed", claim_uid=uid)
 
-    def _restore_one(self, record: PreparedClaim, view: NodeView) -> None:
+    @contextmanager
+    def _one(self, claim_uid: str) -> Iterator[None]:
+        """Hold the lock of one claim of many; what fails is logged and waits for next time."""
         try:
-            if self._specs.read(record.uid) != view.renderer.render(record):
-                self._make(record, view)
-                log.info("claim restored", claim_uid=record.uid, claim=record.name)
-            elif record.options is not None:
-                self._regions.ensure(record.uid)
-        except RefusedError as error:
-            log.warning("claim not restored", claim_uid=record.uid, reason=str(error))
+            with self._locks.hold(claim_uid):
+                yield
+        except (RefusedError, CdiError, StateError, OSError) as error:
+            log.warning("claim not restored", claim_uid=claim_uid, reason=str(error))
+
+    def _restore_one(self, record: PreparedClaim, view: NodeView) -> None:
+        if record.devices and self._specs.read(record.uid) != view.renderer.render(record):
+            self._make(record, view)
+            log.info("claim restored", claim_uid=record.uid, claim=record.name)
+        elif record.options is not None:
+            self._regions.ensure(record.uid)
 
     def _record(
         self, allocation: Allocation, view: NodeView, began: float
@@ -199,8 +207,10 @@ class Preparer:
         try:
             if record.options is not None:
                 self._regions.ensure(record.uid)
-            self._specs.write(record.uid, view.renderer.render(record))
-        except (StoreError, OSError) as error:
+            if record.devices:
+                # A spec without devices would be invalid, and nobody would name it.
+                self._specs.write(record.uid, view.renderer.render(record))
+        except (CdiError, OSError) as error:
             raise _not_writable(record.uid, error) from error
         reach(FaultPoint.SPEC_WRITTEN)
 
@@ -209,7 +219,7 @@ class Preparer:
             self._specs.delete(claim_uid)
             reach(FaultPoint.SPEC_DELETED)
             self._regions.remove(claim_uid)
-        except (StoreError, OSError) as error:
+        except (CdiError, OSError) as error:
             raise _not_writable(claim_uid, error) from error
 
     def _withdraw(self, record: PreparedClaim) -> None:
@@ -218,16 +228,25 @@ class Preparer:
             self._undo(record.uid)
             with self._store.transaction() as transaction:
                 transaction.withdraw(record)
-        except (RefusedError, StateError) as error:
+        except (RefusedError, StateError, OSError) as error:
             log.warning("claim not withdrawn", claim_uid=record.uid, reason=str(error))
+
+
+def _begins_anew(previous: PreparedClaim, record: PreparedClaim) -> bool:
+    """Tell whether region and spec of *previous* must not be used any longer.
+
+    A region keeps the limits that it was first used with, and the usage of processes that a
+    reboot ended.
+    """
+    return (previous.allocation, previous.boot_id) != (record.allocation, record.boot_id)
 
 
 @contextmanager
 def _state_failures(claim_uid: str) -> Iterator[None]:
-    """Turn a state that cannot be written into a refusal."""
+    """Turn a state that cannot be read or written into a refusal."""
     try:
         yield
-    except (StateError, OSError) as error:
+    except (StateError, DamagedError, OSError) as error:
         raise RefusedError(
             Refusal(
                 code="StateNotWritable",

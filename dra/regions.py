@@ -8,7 +8,10 @@ Where the agent may not mount, the file lies in a plain directory, which is said
 
 import ctypes
 import errno
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
@@ -46,21 +49,19 @@ class RegionStore:
         """Make the region unless it is there: running processes keep the one they use."""
         directory = self._directory / claim_uid
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if self._may_mount and not directory.is_mount():
-            self._mount(directory)
-        reach(FaultPoint.REGION_MOUNTED)
-        create_region(directory)
+        with self._alone():
+            if self._may_mount and not directory.is_mount():
+                self._mount(directory)
+            reach(FaultPoint.REGION_MOUNTED)
+            create_region(directory)
         reach(FaultPoint.REGION_CREATED)
 
     def remove(self, claim_uid: str) -> None:
         """Remove the region of *claim_uid*; it need not be there."""
         directory = self._directory / claim_uid
-        if directory.is_mount():
-            _unmount(directory)
         if directory.is_dir():
-            for leftover in directory.iterdir():
-                leftover.unlink()
-            directory.rmdir()
+            with self._alone():
+                _remove(directory)
         reach(FaultPoint.REGION_REMOVED)
 
     def claim_uids(self) -> set[str]:
@@ -68,6 +69,16 @@ class RegionStore:
         if not self._directory.is_dir():
             return set()
         return {path.name for path in self._directory.iterdir() if path.is_dir()}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep others out, a second instance too: its mount would hide the region made here."""
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _mount(self, directory: Path) -> None:
         try:
@@ -81,6 +92,15 @@ class RegionStore:
                 reason=error.strerror,
                 remedy="let the agent mount (CAP_SYS_ADMIN) so that no container fills the disk",
             )
+
+
+def _remove(directory: Path) -> None:
+    while directory.is_mount():
+        _unmount(directory)
+    if directory.is_dir():
+        for leftover in directory.iterdir():
+            leftover.unlink()
+        directory.rmdir()
 
 
 def _mount_tmpfs(directory: Path) -> None:

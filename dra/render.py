@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from cdi.claim import claim_spec
 from cdi.edits import ContainerEdits, merge
 from cdi.enforcement import DeviceLimit, Enforcement, enforcement_edits
+from cdi.errors import SpecError
 from cdi.library import HookLibrary
 from cdi.names import device_name, qualified_name
 from cdi.spec import render
@@ -41,7 +42,13 @@ class SpecRenderer:
         common = [self._common]
         if claim.options is not None:
             common += [*own.values(), enforcement_edits(self._enforcement(claim))]
-        return render(claim_spec(claim.uid, common=merge(common), devices=own))
+        try:
+            return render(claim_spec(claim.uid, common=merge(common), devices=own))
+        except SpecError as error:
+            refusal = Refusal(
+                code="SpecUnfit", field="driver files", value=claim.uid, limit=str(error)
+            )
+            raise RefusedError(refusal) from error
 
     def _edits(self, device: PreparedDevice) -> ContainerEdits:
         edits = self._by_uuid.get(device.uuid)
