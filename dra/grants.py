@@ -97,7 +97,7 @@ def limits(
         return ()
     if all(_is_whole(*entry) for entry in summed.values()):
         return ()
-    _refuse_mig_beside_share(devices, on_node)
+    _refuse_unlimitable(devices, on_node)
     in_bus_order = sorted(summed.values(), key=lambda entry: entry[0].pci_bus_id)
     return tuple(
         GpuLimit(
@@ -118,20 +118,28 @@ def _is_whole(gpu: Gpu, memory_mib: int, cores_percent: int) -> bool:
     return memory_mib >= (gpu.memory_mib or 0) and cores_percent >= CORES_WHOLE
 
 
-def _refuse_mig_beside_share(
+def _refuse_unlimitable(
     devices: tuple[PreparedDevice, ...], on_node: Mapping[str, NodeDevice]
 ) -> None:
+    """Refuse beside a limited share what no limit can be written for, as each index needs one."""
     for device in devices:
-        if on_node[device.device].mig is not None:
-            raise RefusedError(
-                Refusal(
-                    code="MigBesideShare",
-                    field="devices.requests",
-                    value=device.request,
-                    limit="a container cannot use a MIG device and a limited share together",
-                    remedy="put them into two claims for two containers",
-                )
-            )
+        node_device = on_node[device.device]
+        if node_device.mig is not None:
+            raise _not_beside_share(device, "MigBesideShare", "a MIG device")
+        if node_device.gpu.memory_mib is None:
+            raise _not_beside_share(device, "UnifiedBesideShare", "a GPU without memory of its own")
+
+
+def _not_beside_share(device: PreparedDevice, code: str, what: str) -> RefusedError:
+    return RefusedError(
+        Refusal(
+            code=code,
+            field="devices.requests",
+            value=device.request,
+            limit=f"a container cannot use {what} and a limited share together",
+            remedy="put them into two claims for two containers",
+        )
+    )
 
 
 def _consumed(allocated: AllocatedDevice) -> tuple[int, int, int] | None:

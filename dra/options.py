@@ -9,7 +9,7 @@ administrator to grant, by a DeviceClass (which only administrators write) or by
 namespace in the driver's settings. The same list exists for priority 0, which overtakes others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dra.allocation import AllocatedDevice, Allocation, ConfigEntry
@@ -29,21 +29,19 @@ class Privileges:
     """May set `priority: 0`."""
 
 
-def resolve(
-    allocation: Allocation, limited: Mapping[str, bool], privileges: Privileges
-) -> ShareConfig:
+def resolve(allocation: Allocation, limited: Sequence[bool], privileges: Privileges) -> ShareConfig:
     """Return the one `ShareConfig` of *allocation*; raise `RefusedError`.
 
-    *limited* tells by device name whether the device is a share that limits apply to; other
-    devices ignore entries that are for all, and refuse entries that name them.
+    *limited* tells of each allocated device whether it is a share that limits apply to; other
+    devices ignore entries that are for all, and whole ones refuse entries that name them.
     """
     parsed = [(entry, _parse(entry)) for entry in allocation.configs]
     chosen: list[tuple[AllocatedDevice, ShareConfig]] = []
-    for device in allocation.devices:
+    for device, is_limited in zip(allocation.devices, limited, strict=True):
         strongest = _strongest(device, parsed)
-        if strongest is not None and not limited[device.device]:
+        if strongest is not None and not is_limited:
             _refuse_unfit(device, strongest[0])
-        elif limited[device.device]:
+        elif is_limited:
             entry, config = strongest or (None, DEFAULT)
             _check_privileges(entry, config, allocation.namespace, privileges)
             chosen.append((device, config))

@@ -27,7 +27,7 @@ class Rules:
 def plan(allocation: Allocation, view: NodeView, rules: Rules, *, boot_id: str) -> PreparedClaim:
     """Return the record for *allocation*; raise `RefusedError` when it cannot be prepared."""
     devices = tuple(grant(each, view.devices) for each in allocation.devices)
-    limited = {each.device: is_limited(each, view.devices) for each in devices}
+    limited = [is_limited(each, view.devices) for each in devices]
     config = options.resolve(allocation, limited, rules.privileges)
     gpu_limits = limits(devices, view.devices) if config.enforcement != "none" else ()
     limit_options = None
