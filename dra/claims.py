@@ -5,8 +5,9 @@ UID decides; whatever does not look as the API documents it is refused with the 
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
@@ -73,11 +74,14 @@ def read_allocation(claim: ClaimView, *, pool: str) -> Allocation:
         resource_version=metadata.resource_version,
         devices=tuple(_device(result, classes) for result in results),
         configs=tuple(_config(each) for each in configs),
-        pod_uids=frozenset(
-            each.uid for each in claim.status.reserved_for if each.resource == "pods"
-        ),
+        pod_uids=reserved_pods(claim),
         digest=_digest(results, configs),
     )
+
+
+def reserved_pods(claim: ClaimView) -> frozenset[str]:
+    """Return the UIDs of the pods that may use *claim*."""
+    return frozenset(each.uid for each in claim.status.reserved_for if each.resource == "pods")
 
 
 def _device(result: AllocationResultView, classes: Mapping[str, str]) -> AllocatedDevice:
@@ -115,10 +119,16 @@ def _config(config: ConfigView) -> ConfigEntry:
 
 
 def _digest(results: list[AllocationResultView], configs: list[ConfigView]) -> str:
-    digest = hashlib.sha256()
-    for each in (*results, *configs):
-        digest.update(each.model_dump_json().encode())
-    return digest.hexdigest()
+    """Digest what decides, field by field: a later version that reads more must get the same."""
+    decisive: list[Any] = [
+        (each.request, each.pool, each.device, each.share_id, bool(each.admin_access))
+        for each in results
+    ]
+    decisive += [each.consumed_capacity for each in results]
+    for config in configs:
+        parameters = config.opaque.parameters if config.opaque else None
+        decisive.append((config.source, config.requests or (), parameters))
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
 def _check_pool(result: AllocationResultView, pool: str) -> None:

@@ -179,7 +179,7 @@ class Plugin:
         self._sweep = Sweep(
             client=self._client,
             claims=self._store.claims,
-            pods=lambda: self._pods.items().values(),
+            pods=lambda: self._pods.items().values() if self._pods.wait_synced(0) else None,
             release=lambda claim: self._preparer.unprepare(claim.uid),
             pool=settings.node_name,
         )

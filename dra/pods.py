@@ -4,7 +4,7 @@ HAMi-core's usage region belongs to one PID namespace, and its limits are read b
 containers that share a region lose each other's usage, and two limited claims in one container
 overwrite each other's limits in an order that kubelet changes at every start. So a claim with
 limits serves one container at a time, and a container uses one such claim. Init containers run
-one after the other before the rest, so they do not count, unless they keep running.
+one after the other before the rest, so several may use it, unless one of them keeps running.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,6 +38,7 @@ class PodUse:
     namespace: str
     name: str
     containers: tuple[ContainerUse, ...]
+    """In the order in which they start."""
 
     def reference(self) -> Regarding:
         """Return what an event about this pod names."""
@@ -77,14 +78,14 @@ def _use(
 
 def many_users(pods: Iterable[PodUse], claim: PreparedClaim) -> Refusal | None:
     """Return what to say when more than one container at a time uses the limited *claim*."""
-    users = [
-        f"{pod.name}/{container.name}"
-        for pod in pods
-        if pod.namespace == claim.namespace
-        for container in pod.containers
-        if container.keeps_running and claim.name in container.claims
-    ]
-    if not claim.limits or len(users) < 2:  # two is more than one
+    users: list[str] = []
+    at_a_time = 0
+    for pod in pods:
+        if pod.namespace == claim.namespace:
+            using = [each for each in pod.containers if claim.name in each.claims]
+            users += [f"{pod.name}/{container.name}" for container in using]
+            at_a_time += _at_a_time(using)
+    if not claim.limits or at_a_time < 2:  # two is more than one
         return None
     return Refusal(
         code="ShareUsedByManyContainers",
@@ -93,6 +94,15 @@ def many_users(pods: Iterable[PodUse], claim: PreparedClaim) -> Refusal | None:
         limit=f"its limit holds for one container, used by {', '.join(sorted(users))}",
         remedy="give every container a claim of its own",
     )
+
+
+def _at_a_time(containers: Iterable[ContainerUse]) -> int:
+    """Return how many of a pod's *containers*, in their order of start, run together at most."""
+    running = most = 0
+    for container in containers:
+        most = max(most, running + 1)
+        running += container.keeps_running
+    return most
 
 
 def many_claims(pod: PodUse, limited: frozenset[str]) -> Refusal | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from dra.claims import reserved_pods
 from dra.pods import PodUse
 from dra.record import PreparedClaim
 from gpu import names
@@ -36,11 +37,12 @@ class Sweep:
         *,
         client: Client,
         claims: Callable[[], Mapping[str, PreparedClaim]],
-        pods: Callable[[], Iterable[PodUse]],
+        pods: Callable[[], Iterable[PodUse] | None],
         release: Callable[[PreparedClaim], object],
         pool: str,
         grace_s: float = GRACE_S,
     ) -> None:
+        """Prepare; *pods* returns `None` as long as the node's pods are not known."""
         self._client = client
         self._claims = claims
         self._pods = pods
@@ -51,13 +53,16 @@ class Sweep:
 
     def run(self) -> None:
         """Release what has been gone for the whole grace period."""
-        now = time.monotonic()
         prepared = self._claims()
-        gone = {uid for uid, claim in prepared.items() if self._is_gone(claim)}
-        self._gone_since = {uid: self._gone_since.get(uid, now) for uid in gone}
-        for uid, since in list(self._gone_since.items()):
-            if now - since >= self._grace_s:
-                self._release_one(prepared[uid])
+        for uid in self._gone_since.keys() - prepared.keys():
+            del self._gone_since[uid]
+        for uid, claim in prepared.items():
+            if not self._is_gone(claim):
+                self._gone_since.pop(uid, None)
+                continue
+            now = time.monotonic()
+            if now - self._gone_since.setdefault(uid, now) >= self._grace_s:
+                self._release_one(claim)
 
     def _release_one(self, claim: PreparedClaim) -> None:
         name = f"{claim.namespace}/{claim.name}"
@@ -73,16 +78,24 @@ class Sweep:
     def _is_gone(self, claim: PreparedClaim) -> bool:
         """Tell whether the API knows *claim* no more; doubt counts as no."""
         path = paths.resource_claims(claim.namespace, claim.name)
+        of_another: frozenset[str] = frozenset()
         try:
             found = ClaimView.model_validate_json(self._client.get(path))
             if found.metadata.uid == claim.uid and self._is_ours(found):
                 return False
+            if found.metadata.uid != claim.uid:
+                of_another = reserved_pods(found)
         except NotFoundError:
             pass
         except (KubeError, ValueError) as error:
             log.warning("claim not looked up", claim_uid=claim.uid, reason=str(error))
             return False
-        return not any(_refers(pod, claim) for pod in self._pods())
+        pods = self._pods()
+        return pods is not None and not any(
+            # Pods refer by name: those of the claim that has the name now do not count.
+            pod.uid not in of_another and _refers(pod, claim)
+            for pod in pods
+        )
 
     def _is_ours(self, claim: ClaimView) -> bool:
         allocation = claim.status.allocation
