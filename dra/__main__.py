@@ -10,13 +10,24 @@ from kube import logs  # isort: skip
 
 import structlog
 
+from cdi.errors import StoreError
 from dra.journal import DamagedError
 from dra.plugin import Plugin
 from dra.settings import AgentSettings
 from dra.sockets import SocketPathTooLongError
+from dra.state import StateError
 from kube.errors import ConfigError
 
 log = structlog.get_logger(__name__)
+
+_START_ERRORS = (
+    ConfigError,
+    DamagedError,
+    OSError,
+    SocketPathTooLongError,
+    StateError,
+    StoreError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,7 +51,7 @@ def run(make: Callable[[], Plugin]) -> int:
     try:
         plugin = make()
         plugin.start()
-    except (ConfigError, DamagedError, SocketPathTooLongError, OSError) as error:
+    except _START_ERRORS as error:
         log.error("plugin not started", reason=str(error))
         return 1
     ended.wait()

@@ -53,11 +53,15 @@ class HealthStreams:
             while len(self._open) > MAX_STREAMS:
                 self._open.popleft()
             self._changed.notify_all()
-        context.add_callback(lambda: self._close(token))
-        while self._is_open(token):
-            yield self._message(messages)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._is_open(token), self._heartbeat_s)
+        try:
+            # False means that the client has left already and nobody will call back.
+            connected = context.add_callback(lambda: self._close(token))
+            while connected and self._is_open(token):
+                yield self._message(messages)
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._is_open(token), self._heartbeat_s)
+        finally:
+            self._close(token)
 
     def stop(self) -> None:
         """End all streams."""

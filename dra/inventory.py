@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from cdi.edits import ContainerEdits
+from cdi.errors import CdiError
 from cdi.hooks import HookStrategy
 from cdi.library import HookLibrary, LibraryStore
 from cdi.nvidia import (
@@ -88,7 +89,7 @@ class InventoryReader:
                 return
             self._node.set(self._view(inventory, library, problem))
             self._seen = (inventory, library, problem)
-        except (DriverNotFoundError, NvmlError, RefusedError, OSError) as error:
+        except (DriverNotFoundError, NvmlError, RefusedError, CdiError, OSError) as error:
             self._fail(str(error))
             return
         self._problem = ""
@@ -129,6 +130,7 @@ class InventoryReader:
             log.error("inventory not available", reason=problem)
         self._problem = problem
         self._node.fail(problem)
+        self._seen = None
         # The driver may come back elsewhere and as another version: begin from nothing.
         self.close()
 

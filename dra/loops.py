@@ -14,12 +14,14 @@ class Loops:
     def __init__(self) -> None:
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._wakes: list[threading.Event] = []
 
     def every(
         self, interval_s: float, work: Callable[[], None], *, wake: threading.Event | None = None
     ) -> None:
         """Call *work* now, then every *interval_s*, and earlier whenever *wake* is set."""
         pause = wake or threading.Event()
+        self._wakes.append(pause)
         self.run(f"{work.__qualname__}", lambda: self._repeat(interval_s, work, pause))
 
     def run(self, name: str, body: Callable[[], None]) -> None:
@@ -31,23 +33,19 @@ class Loops:
     def stop(self, timeout_s: float) -> None:
         """Ask all threads to end and wait for each for at most *timeout_s*."""
         self.stopping.set()
+        for wake in self._wakes:
+            wake.set()
         for thread in self._threads:
             thread.join(timeout_s)
 
     def _repeat(self, interval_s: float, work: Callable[[], None], wake: threading.Event) -> None:
-        while not self.stopping.is_set():
+        while True:
+            # In this order: `stop` sets `stopping` first, then the wake that ends the wait.
             wake.clear()
+            if self.stopping.is_set():
+                return
             try:
                 work()
             except Exception:  # the top of the thread's loop
                 log.exception("loop failed", loop=work.__qualname__)
-            self._wait(interval_s, wake)
-
-    def _wait(self, interval_s: float, wake: threading.Event) -> None:
-        """Wait in short steps, because there is no waiting for either of two events."""
-        waited_s = 0.0
-        while waited_s < interval_s and not wake.is_set():
-            step_s = min(0.2, interval_s - waited_s)
-            if self.stopping.wait(step_s):
-                return
-            waited_s += step_s
+            wake.wait(interval_s)

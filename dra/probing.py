@@ -15,7 +15,11 @@ from protos import pluginregistration_v1_pb2 as registration
 from protos import pluginregistration_v1_pb2_grpc as registration_grpc
 
 TIMEOUT_S = 2.0
-_OPTIONS = (("grpc.default_authority", "localhost"),)
+_OPTIONS = (
+    ("grpc.default_authority", "localhost"),
+    # Channels of one process share connections otherwise.
+    ("grpc.use_local_subchannel_pool", 1),
+)
 
 
 class SocketChecks:

@@ -32,7 +32,7 @@ _OPTIONS = (
 
 
 def dra_server(path: Path, service: DraService, streams: HealthStreams) -> grpc.Server:
-    """Return a server for kubelet's calls, bound to *path* but not started."""
+    """Return a server for kubelet's calls, bound to *path* but not started; raises `OSError`."""
     pool = ThreadPoolExecutor(CALL_THREADS + 2 * MAX_STREAMS, thread_name_prefix="dra")
     server = grpc.server(pool, options=_OPTIONS)
     dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(V1(service), server)
@@ -41,13 +41,24 @@ def dra_server(path: Path, service: DraService, streams: HealthStreams) -> grpc.
     dra_health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
         HealthV1Alpha1(streams), server
     )
-    server.add_insecure_port(f"unix:{path}")
+    _bind(server, path)
     return server
 
 
 def registration_server(path: Path, servicer: RegistrationServicer) -> grpc.Server:
-    """Return a server for kubelet's registration, bound to *path* but not started."""
+    """Return a server for kubelet's registration, bound to *path* but not started.
+
+    Raises `OSError`.
+    """
     server = grpc.server(ThreadPoolExecutor(2, thread_name_prefix="registration"))
     pluginregistration_v1_pb2_grpc.add_RegistrationServicer_to_server(servicer, server)
-    server.add_insecure_port(f"unix:{path}")
+    _bind(server, path)
     return server
+
+
+def _bind(server: grpc.Server, path: Path) -> None:
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError as error:
+        message = f"{path}: {error}"
+        raise OSError(message) from error
