@@ -153,8 +153,8 @@ class Plugin:
         )
         rules = Rules(
             privileges=Privileges(
-                unlimited_namespaces=settings.unlimited_namespaces,
-                priority_namespaces=settings.priority_namespaces,
+                unlimited_namespaces=frozenset(settings.unlimited_namespaces),
+                priority_namespaces=frozenset(settings.priority_namespaces),
             ),
             minimum_memory_mib=settings.minimum_share_mib,
         )

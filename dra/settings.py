@@ -12,7 +12,7 @@ from pydantic import Field
 from cdi.hooks import HookMode
 from dra.options import ANY_NAMESPACE
 from gpu import names
-from kube.settings import BaseProgramSettings
+from kube.settings import BaseProgramSettings, Names
 
 
 class AgentSettings(BaseProgramSettings):
@@ -57,11 +57,11 @@ class AgentSettings(BaseProgramSettings):
     minimum_share_mib: Annotated[int, Field(ge=1)] = Field(
         512, description="shares with less memory than this are warned about"
     )
-    unlimited_namespaces: frozenset[str] = Field(
-        frozenset(), description="namespaces that may ask to run a share without limits"
+    unlimited_namespaces: Names = Field(
+        (), description="namespaces that may ask to run a share without limits"
     )
-    priority_namespaces: frozenset[str] = Field(
-        frozenset({ANY_NAMESPACE}), description="namespaces that may ask for priority 0"
+    priority_namespaces: Names = Field(
+        (ANY_NAMESPACE,), description="namespaces that may ask for priority 0"
     )
 
     probe_address: str = Field("0.0.0.0", description="address of /healthz, /readyz, /metrics")  # noqa: S104
