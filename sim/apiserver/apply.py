@@ -51,7 +51,9 @@ def applied(
     if part:
         entry["subresource"] = part
     if mine == owned:
-        entry["time"] = next(old["time"] for old in entries if _is(old, manager, part))
+        entry["time"] = next(
+            (old["time"] for old in entries if _is(old, manager, part)), entry["time"]
+        )
     result["metadata"]["managedFields"] = [*others, entry]
     return result  # type: ignore[no-any-return]
 

@@ -53,7 +53,7 @@ def check_schema(schemas: Schemas, resource: ResourceType, obj: JsonObject) -> N
     """Raise 400 for values of a wrong type and 422 for missing or unsupported ones."""
     causes: list[Cause] = []
     for violation in schemas.violations(resource, obj):
-        path = _path(violation)
+        path = _path(schemas.shape(resource), violation)
         if violation.validator in {"required", "enum"}:
             causes.extend(cause for cause in _causes(violation, path) if cause not in causes)
         else:
@@ -100,10 +100,16 @@ def _quantity(value: Any, path: str) -> Any:
         raise bad_request(message) from error
 
 
-def _path(violation: jsonschema.ValidationError) -> str:
+def _path(shape: Shape | None, violation: jsonschema.ValidationError) -> str:
+    """Return a field path, in which entries of lists and maps stand in brackets."""
     path = ""
     for step in violation.absolute_path:
-        path += f"[{step}]" if isinstance(step, int) else f".{step}"
+        if isinstance(step, int):
+            path += f"[{step}]"
+            shape = shape.element() if shape else None
+        else:
+            path += f".{step}" if shape is None or shape.is_struct else f"[{step}]"
+            shape = shape.field(step) if shape else None
     return path.removeprefix(".")
 
 

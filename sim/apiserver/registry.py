@@ -75,6 +75,8 @@ class Registry(Reads):
         config = self._decoded(resource, patch, namespace, write).obj
         config["metadata"]["name"] = name
         live = self._store.get(plural, key)
+        if live is None and write.subresource:
+            raise not_found(resource.qualified, name)
         base = live or {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -90,8 +92,6 @@ class Registry(Reads):
         )
         if live is not None:
             return self._replace(resource, key, new, write)
-        if write.subresource:
-            raise not_found(resource.qualified, name)
         managed = new["metadata"].pop("managedFields")
         return self._insert(resource, Decoded(new), write, managed)
 
@@ -104,12 +104,12 @@ class Registry(Reads):
         if plural == "namespaces" and name in {"default", "kube-system", "kube-public"}:
             raise forbidden(plural, name, "this namespace may not be deleted")
         verdict = judge(resource, old, write)
-        if not write.dry_run:
-            if verdict.remove:
-                self._store.remove(plural, key, verdict.obj)
-            elif verdict.obj != old:
-                self._store.put(plural, key, verdict.obj)
-        return Outcome(obj=verdict.obj, removed=verdict.remove)
+        last = verdict.obj
+        if not write.dry_run and verdict.remove:
+            last = self._store.remove(plural, key, last)
+        elif not write.dry_run and last != old:
+            last = self._store.put(plural, key, last)
+        return Outcome(obj=copy_json(last), removed=verdict.remove)
 
     def delete_collection(
         self, plural: str, namespace: str | None, listing: Listing, write: Write

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import aiohttp
 
-from sim.apiserver.api import Api
 from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import JsonObject
 from sim.apiserver.server import ApiServer
@@ -150,7 +149,7 @@ class Served:
 
     def __init__(self, version: str = "1.37", **settings: Any) -> None:
         self.server = ApiServer(version, **settings)
-        self.api: Api = self.server.api
+        self.api = self.server.api
 
     async def __aenter__(self) -> Self:
         await self.server.start()

@@ -170,9 +170,9 @@ def test_dropped_watches_break() -> None:
     """A dropped watch is a broken connection; the next one works."""
 
     async def scene(at: Served) -> None:
-        with pytest.raises(aiohttp.ClientError):
-            async with watching(at.wire, f"{MAPS}?watch=1&resourceVersion=1") as stream:
-                at.server.drop_watches()
+        async with watching(at.wire, f"{MAPS}?watch=1&resourceVersion=1") as stream:
+            at.server.drop_watches()
+            with pytest.raises(aiohttp.ClientError):
                 await stream.rest()
         await at.wire.post(MAPS, configmap())
         async with watching(at.wire, f"{MAPS}?watch=1&resourceVersion=1") as stream:
