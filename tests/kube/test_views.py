@@ -132,3 +132,30 @@ def test_what_is_no_object_is_refused(broken: bytes) -> None:
     """As one kind of error, a `ValueError`."""
     with pytest.raises(ValueError, match="validation error"):
         ClaimView.model_validate_json(broken)
+
+
+def test_requests_lead_to_their_classes() -> None:
+    """Alternatives are named as results name them."""
+    claim = ClaimView.model_validate(
+        {
+            "metadata": {"name": "c"},
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {"name": "gpu", "exactly": {"deviceClassName": "share"}},
+                        {
+                            "name": "any",
+                            "firstAvailable": [
+                                {"name": "big", "deviceClassName": "whole"},
+                                {"name": "small", "deviceClassName": "share"},
+                            ],
+                        },
+                    ]
+                }
+            },
+        }
+    )
+    assert [request.classes() for request in claim.spec.devices.requests] == [
+        {"gpu": "share"},
+        {"any/big": "whole", "any/small": "share"},
+    ]
