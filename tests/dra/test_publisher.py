@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from dra.devices import SharingPolicy
 from dra.publisher import Publisher
 from dra.sharing import Sharing, SharingProbe
@@ -352,6 +354,17 @@ def test_conflicts_and_failures_are_tried_again() -> None:
         settled(publisher)
         assert where.generations() == [1]
         assert where.verbs() == ["create"] + ["update"] * 4
+
+
+def test_conflicts_are_resolved_at_once() -> None:
+    """Slices that changed meanwhile are read again: that is no failure to wait after."""
+    with cluster() as where, publishing(where, found=inventory()) as publisher:
+        settled(publisher)
+        where.call(lambda: where.server.fail_next(4, 409, verb="update"))
+        with capture_logs() as logs:
+            publisher.set_inventory(inventory(memory_mib=4000))
+            eventually(lambda: has_memory(publisher, "4000Mi"))
+        assert [entry["event"] for entry in logs] == ["slice written"]
 
 
 def test_a_failure_says_why_it_is_not_ready() -> None:
