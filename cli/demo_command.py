@@ -8,14 +8,17 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+
+_DETAIL_OF = "one-share"
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,30 +43,41 @@ def run(args: argparse.Namespace) -> int:
     from cli.demo.scenes import SCENES  # noqa: PLC0415
     from cli.demo.view import show  # noqa: PLC0415
     from cli.demo.world import NotSettledError, running  # noqa: PLC0415
+    from kube import logs  # noqa: PLC0415
 
     began = time.monotonic()
 
     def say(step: str) -> None:
         sys.stderr.write(f"{time.monotonic() - began:5.1f} s  {step}\n")
 
-    with _directory() as directory:
+    signal.signal(signal.SIGTERM, _exit)
+    with _directory() as directory, (directory / "cluster.log").open("w") as log_file:
+        logs.configure("info", json=True, stream=log_file)
         try:
             with running(directory, say) as world:
                 for scene in SCENES:
                     say(f"applying examples/{scene.folder}: {scene.title}")
                     world.apply(scene)
-                report = make_report(world.evidence(), detail_of="two-gpus")
-                if args.json:
-                    print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))  # noqa: T201
-                else:
-                    show(report, Console())
-                say("everything is as asked" if report.ok else "something is not as asked")
+                roots = {name: agent.node.root for name, agent in world.agents.items()}
+                report = make_report(world.evidence(), detail_of=_DETAIL_OF, roots=roots)
                 if args.keep:
+                    show(report, Console())
                     _keep(world.cluster.kubeconfig)
+                say("deleting all pods: nothing may be left of them")
+                report = replace(report, leftovers=tuple(world.release()))
         except (AgentError, NotSettledError) as error:
             say(f"failed: {error}")
             return 1
+    if args.json:
+        print(json.dumps({"ok": report.ok, **asdict(report)}, indent=2))  # noqa: T201
+    elif not args.keep:
+        show(report, Console())
+    say("everything is as asked" if report.ok else "something is not as asked")
     return 0 if report.ok else 1
+
+
+def _exit(_number: int, _frame: object) -> None:
+    sys.exit(1)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 if "structlog" not in sys.modules and "rich" not in sys.modules:
     sys.modules["rich"] = None  # type: ignore[assignment]
@@ -34,8 +34,8 @@ _HIDDEN: Final = "(hidden)"
 _CHATTY: Final = ("urllib3", "kubernetes")
 
 
-def configure(level: str, *, json: bool) -> None:
-    """Log from *level* (a name such as `info`) on, as *json* or as text."""
+def configure(level: str, *, json: bool, stream: TextIO | None = None) -> None:
+    """Log from *level* (a name such as `info`) on, as *json* or as text, to *stream* or stderr."""
     threshold = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -50,7 +50,7 @@ def configure(level: str, *, json: bool) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(
         ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from sim.node import NodeHandle
-
 from cdi.library import make_placeholder
+from sim.node import NodeHandle
 
 _STOP_S = 5.0
 

@@ -1,7 +1,10 @@
 """The demo's result as plain data: what a table shows and what `--json` prints."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from cdi.library import CONTAINER_LIBRARY_PATH, PLACEHOLDER_LABEL
 from cli.demo.checking import Evidence, differences
 from cli.demo.reading import Given, Published
 from gpu import names
@@ -40,6 +43,8 @@ class ContainerDetail:
     devices: tuple[str, ...]
     mounts: tuple[tuple[str, str, str], ...]
     """Path in the container, path on the host, options."""
+    placeholder: bool
+    """The limiting library is a stand-in that enforces nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +65,29 @@ class Report:
     devices: tuple[DeviceRow, ...]
     pods: tuple[PodRow, ...]
     detail: ContainerDetail | None
+    leftovers: tuple[str, ...] = ()
+    """What was still there after all pods were deleted."""
 
     @property
     def ok(self) -> bool:
-        """Tell whether every pod got what its manifest asks."""
-        return not any(pod.differences for pod in self.pods)
+        """Tell whether every pod got what its manifest asks, and nothing was left of any."""
+        return not self.leftovers and not any(pod.differences for pod in self.pods)
 
 
-def make_report(evidence: list[Evidence], *, detail_of: str) -> Report:
-    """Return the report on *evidence*, with the container of the pod *detail_of* in detail."""
+def make_report(evidence: list[Evidence], *, detail_of: str, roots: Mapping[str, Path]) -> Report:
+    """Return the report on *evidence*, with the container of the pod *detail_of* in detail.
+
+    *roots* are the directories that stand for the nodes' `/`: they are left out of paths.
+    """
     published = evidence[0].devices.values() if evidence else ()
     holders = [(each.state.name, given) for each in evidence for given in each.given]
     in_order = sorted(published, key=lambda each: (each.node, each.pci_bus_id, each.name))
     return Report(
         devices=tuple(_device_row(device, holders) for device in in_order),
         pods=tuple(_pod_row(each) for each in evidence),
-        detail=next((_detail(each) for each in evidence if each.state.name == detail_of), None),
+        detail=next(
+            (_detail(each, roots) for each in evidence if each.state.name == detail_of), None
+        ),
     )
 
 
@@ -115,10 +127,12 @@ def _pod_row(evidence: Evidence) -> PodRow:
     )
 
 
-def _detail(evidence: Evidence) -> ContainerDetail | None:
+def _detail(evidence: Evidence, roots: Mapping[str, Path]) -> ContainerDetail | None:
     container = evidence.container
     if container is None:
         return None
+    root = str(roots[evidence.state.node])
+    library = container.visible(CONTAINER_LIBRARY_PATH)
     return ContainerDetail(
         pod=evidence.state.name,
         node=evidence.state.node,
@@ -127,8 +141,9 @@ def _detail(evidence: Evidence) -> ContainerDetail | None:
             f"{each.path} ({each.type} {each.major}:{each.minor})" for each in container.devices
         ),
         mounts=tuple(
-            (each.container_path, each.host_path, ",".join(each.options))
+            (each.container_path, each.host_path.removeprefix(root), ",".join(each.options))
             for each in container.mounts
             if each.source is not None
         ),
+        placeholder=library is not None and library.read_bytes().endswith(PLACEHOLDER_LABEL),
     )

@@ -1,16 +1,25 @@
 """The demo's result for a person: tables and bars, plain where the output is no terminal."""
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cdi.enforcement import PRELOAD_PATH, REGION_PATH
+from cdi.library import CONTAINER_LIBRARY_PATH
 from cli.demo.report import Amount, ContainerDetail, DeviceRow, PodRow, Report
 
-_BAR_WIDTH = 12
+_BAR_WIDTH = 6
 _MANY = 3
+_NOTE = (
+    "\nGPUs, driver and libvgpu.so are stand-ins here. The limits above are what HAMi-core is told; "
+    "only HAMi-core on a GPU makes them hold."
+)
+_OF_HAMI_CORE = (CONTAINER_LIBRARY_PATH, PRELOAD_PATH, REGION_PATH)
 
 
 def show(report: Report, console: Console) -> None:
@@ -26,21 +35,29 @@ def show(report: Report, console: Console) -> None:
             console.print(Text(pod.why_pending))
         for difference in pod.differences:
             console.print(Text(f"{pod.name}: {difference}", style="red"))
+    for leftover in report.leftovers:
+        console.print(Text(leftover, style="red"))
+    console.print(Text(_NOTE, style="dim"))
 
 
 def _devices(node: str, rows: list[DeviceRow]) -> Table:
     table = Table(title=f"\n{node}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("GPU", "memory MiB", "cores %", "shares", "pods"):
-        table.add_column(heading, no_wrap=heading != "pods")
+    table.add_column("GPU and pods")
+    for heading in ("memory MiB", "cores %", "shares"):
+        table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(
-            row.product,
-            _bar(row.memory_mib),
-            _bar(row.cores_percent),
-            _bar(row.shares),
-            _few(row.pods),
+            _holders(row), _bar(row.memory_mib), _bar(row.cores_percent), _bar(row.shares)
         )
     return table
+
+
+def _holders(row: DeviceRow) -> Text:
+    text = Text(row.product.removeprefix("NVIDIA "))
+    if row.pods:
+        more = f" and {len(row.pods) - _MANY} more" if len(row.pods) > _MANY else ""
+        text.append(f"\n{', '.join(row.pods[:_MANY])}{more}", style="dim")
+    return text
 
 
 def _bar(amount: Amount | None) -> Text:
@@ -53,11 +70,6 @@ def _bar(amount: Amount | None) -> Text:
     text = Text("█" * filled, style="green" if amount.used < amount.total else "yellow")
     text.append("░" * (_BAR_WIDTH - filled), style="dim")
     return text.append(f" {amount.used}/{amount.total}", style="default")
-
-
-def _few(pods: tuple[str, ...]) -> str:
-    shown = ", ".join(pods[:_MANY])
-    return f"{shown} and {len(pods) - _MANY} more" if len(pods) > _MANY else shown or "-"
 
 
 def _pods(pods: tuple[PodRow, ...]) -> Table:
@@ -90,5 +102,13 @@ def _lines(detail: ContainerDetail) -> Iterator[tuple[str, str]]:
         yield "env", f"{name}={value}"
     for device in detail.devices:
         yield "device", device
+    of_driver: Counter[str] = Counter()
     for container_path, host_path, options in detail.mounts:
-        yield "mount", f"{container_path}  <- {host_path}  ({options})"
+        if container_path in _OF_HAMI_CORE:
+            library = container_path == CONTAINER_LIBRARY_PATH
+            note = "a placeholder, " if library and detail.placeholder else ""
+            yield "mount", f"{container_path} from {host_path} ({note}{options})"
+        else:
+            of_driver[str(PurePosixPath(container_path).parent)] += 1
+    for directory, count in of_driver.items():
+        yield "mount", f"{count} files of the NVIDIA driver in {directory} (read-only)"

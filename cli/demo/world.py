@@ -6,16 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.cluster import Cluster, NodeSpec
-
 from cli.demo.agents import Agent
 from cli.demo.checking import Evidence
 from cli.demo.reading import PodState, Reader, granted_mib
 from cli.demo.scenes import CLASSES, NODES, SCENES, Scene, manifests, pod_wishes
+from gpu import names
 from kube import paths
 from kube.client import Client
 from kube.config import load_config
 from kube.objects import JsonObject
+from sim.cluster import Cluster
+from sim.node import NodeSpec
 
 START_TIMEOUT_S = 20.0
 SCENE_TIMEOUT_S = 20.0
@@ -39,17 +40,29 @@ class World:
         """Create the objects of *scene* and wait until each pod runs, or waits with a reason."""
         for each in manifests(scene.folder):
             self.client.create(_collection(each), each)
-        names = [wish.name for wish in pod_wishes(scene)]
+        pod_names = [wish.name for wish in pod_wishes(scene)]
         reader = Reader(self.client)
         deadline = time.monotonic() + SCENE_TIMEOUT_S
         while True:
             pods = reader.pods()
-            if all(_settled(pods.get(name), fits=scene.fits) for name in names):
+            if all(_settled(pods.get(name), fits=scene.fits) for name in pod_names):
                 return
             if time.monotonic() > deadline:
-                states = [f"{name}: {pods.get(name)}" for name in names]
+                states = [f"{name}: {pods.get(name)}" for name in pod_names]
                 raise NotSettledError("; ".join(states))
             time.sleep(0.05)
+
+    def release(self) -> list[str]:
+        """Delete all pods, wait until they are gone, and return what is left of them."""
+        reader = Reader(self.client)
+        for name in reader.pods():
+            self.client.delete(paths.pods("default", name))
+        deadline = time.monotonic() + SCENE_TIMEOUT_S
+        while pods := reader.pods():
+            if time.monotonic() > deadline:
+                return [f"pod {name} is still there" for name in pods]
+            time.sleep(0.05)
+        return [each for agent in self.agents.values() for each in _leftovers(agent)]
 
     def evidence(self) -> list[Evidence]:
         """Read everything back and return it by pod, in the order of the scenes."""
@@ -98,11 +111,26 @@ def running(directory: Path, say: Progress) -> Iterator[World]:
                 agent.wait_ready(START_TIMEOUT_S)
             for each in manifests(CLASSES):
                 client.create(_collection(each), each)
-            yield World(cluster=cluster, agents=agents, client=client)
+            world = World(cluster=cluster, agents=agents, client=client)
+            try:
+                yield world
+            finally:
+                # Containers that still run would leave their regions mounted.
+                world.release()
         finally:
             for agent in agents.values():
                 agent.stop()
             client.close()
+
+
+def _leftovers(agent: Agent) -> Iterator[str]:
+    node = agent.node
+    for path in node.cdi_dir.iterdir():
+        yield f"CDI spec {path.name} is left on {node.name}"
+    for path in (node.kubelet_root / "plugins" / names.DRIVER / "regions").iterdir():
+        yield f"region {path.name} is left on {node.name}"
+    for claim, memory_mib in granted_mib(agent.metrics()).items():
+        yield f"the agent of {node.name} still grants {memory_mib} MiB to claim {claim}"
 
 
 def _collection(each: JsonObject) -> str:
