@@ -16,8 +16,8 @@ from cli.demo.report import Amount, ContainerDetail, DeviceRow, PodRow, Report
 _BAR_WIDTH = 6
 _MANY = 3
 _NOTE = (
-    "\nGPUs, driver and libvgpu.so are stand-ins here. The limits above are what HAMi-core is told; "
-    "only HAMi-core on a GPU makes them hold."
+    "\nGPUs, driver and libvgpu.so are stand-ins here. The limits above are what HAMi-core is "
+    "told; only HAMi-core on a GPU makes them hold."
 )
 _OF_HAMI_CORE = (CONTAINER_LIBRARY_PATH, PRELOAD_PATH, REGION_PATH)
 
