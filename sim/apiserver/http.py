@@ -122,7 +122,8 @@ class HttpApi:
         body = await _body(request)
         if target.subresource == "binding":
             node = (body.get("target") or {}).get("name", "")
-            self._registry.bind(target.name, target.namespace or "", node)
+            annotations = (body.get("metadata") or {}).get("annotations")
+            self._registry.bind(target.name, target.namespace or "", node, annotations)
             return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, status=201)
         match verb:
             case "create" if not target.name:

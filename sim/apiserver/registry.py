@@ -121,8 +121,10 @@ class Registry(Reads):
             self.delete(plural, metadata["name"], metadata.get("namespace"), write)
         return page.items
 
-    def bind(self, name: str, namespace: str, node: str) -> None:
-        """Set the node of a pod that has none."""
+    def bind(
+        self, name: str, namespace: str, node: str, annotations: dict[str, str] | None = None
+    ) -> None:
+        """Set the node of a pod that has none; *annotations* of the binding go to the pod."""
         resource = resource_type("pods")
         key = key_of(resource, name, namespace)
         pod = copy_json(self.stored(resource, key))
@@ -133,6 +135,8 @@ class Registry(Reads):
         if pod["metadata"].get("deletionTimestamp"):
             raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned")
         pod["spec"]["nodeName"] = node
+        if annotations:
+            pod["metadata"].setdefault("annotations", {}).update(annotations)
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [entry for entry in conditions if entry["type"] != "PodScheduled"]
         conditions.append(
@@ -232,6 +236,9 @@ class Registry(Reads):
                 resource=resource,
                 new=new,
                 old=old,
+                namespace=self._namespace(new["metadata"]["namespace"])
+                if resource.namespaced
+                else None,
                 subresource=subresource,
                 server_minor=self.version.number,
                 check_expression=self._check_expression,
@@ -248,12 +255,15 @@ class Registry(Reads):
     def _check_namespace(self, resource: ResourceType, key: Key) -> None:
         if not resource.namespaced:
             return
-        namespace = self.stored(resource_type("namespaces"), ("", key[0]))
+        namespace = self._namespace(key[0])
         if namespace["metadata"].get("deletionTimestamp"):
             why = (
                 f"unable to create new content in namespace {key[0]} because it is being terminated"
             )
             raise forbidden(resource.qualified, key[1], why)
+
+    def _namespace(self, name: str) -> JsonObject:
+        return self.stored(resource_type("namespaces"), ("", name))
 
     def _check_subresource(self, resource: ResourceType, subresource: str) -> None:
         known = {*resource.subresources, *(("status",) if resource.status else ()), ""}

@@ -46,7 +46,8 @@ class Streams:
         note: Callable[[int], None],
     ) -> web.StreamResponse:
         """Answer one watch request from beginning to end."""
-        revision = request.query.get("resourceVersion", "")
+        initial = _flag(request, "sendInitialEvents")
+        revision = "" if initial else request.query.get("resourceVersion", "")
         watcher = self._registry.watcher(
             target.resource.plural, target.namespace, listing, revision
         )
@@ -56,6 +57,8 @@ class Streams:
             timeout_s = _timeout_s(request)
             note(response.status)
             await response.prepare(request)
+            if initial:
+                await self._send_initial(response, watcher, target.resource)
             await self._pump(request, response, watcher, target.resource, timeout_s)
             if not watcher.ended:
                 await response.write_eof()
@@ -73,6 +76,15 @@ class Streams:
             if request.transport is not None:
                 request.transport.abort()
 
+    async def _send_initial(
+        self, response: web.StreamResponse, watcher: Watcher, resource: ResourceType
+    ) -> None:
+        """Send what is there and the bookmark that says so: a list in the form of a watch."""
+        bookmark = self._bookmark(resource)
+        bookmark["metadata"]["annotations"] = {"k8s.io/initial-events-end": "true"}
+        lines = [_line(kind, obj) for kind, obj in watcher.take()]
+        await response.write(b"".join([*lines, _line("BOOKMARK", bookmark)]))
+
     async def _pump(
         self,
         request: web.Request,
@@ -83,7 +95,7 @@ class Streams:
     ) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        bookmarks = request.query.get("allowWatchBookmarks", "") in {"1", "true", "True"}
+        bookmarks = _flag(request, "allowWatchBookmarks")
         next_bookmark = loop.time() + self._bookmark_interval_s
         while not watcher.ended:
             try:
@@ -119,6 +131,10 @@ async def _wait(watcher: Watcher, seconds: float) -> None:
             await watcher.wait()
     except TimeoutError:
         return
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "") in {"1", "true", "True"}
 
 
 def _line(kind: str, obj: JsonObject) -> bytes:

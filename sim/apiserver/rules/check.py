@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.apiserver.errors import invalid
 from sim.apiserver.rules.claim_status import check_claim_status
-from sim.apiserver.rules.claims import check_claim_spec, check_class
+from sim.apiserver.rules.claims import check_admin_access, check_claim_spec, check_class
 from sim.apiserver.rules.findings import Findings
 from sim.apiserver.rules.metadata import check_metadata, check_metadata_update
 from sim.apiserver.rules.pods import check_pod
@@ -26,6 +26,8 @@ class Review:
     resource: ResourceType
     new: JsonObject
     old: JsonObject | None
+    namespace: JsonObject | None
+    """The object of that namespace; None for what has none."""
     subresource: str
     server_minor: int
     check_expression: CheckExpression
@@ -51,7 +53,7 @@ def _check_kind(found: Findings, review: Review) -> None:
         case "resourceclaims":
             _check_claim(found, review)
         case "resourceclaimtemplates" if old is None:
-            check_claim_spec(found, "spec.spec", new["spec"]["spec"], review.check_expression)
+            _check_new_claim(found, review, "spec.spec", new["spec"]["spec"])
         case "resourceclaimtemplates":
             found.unchanged("spec", old["spec"] if old else None, new["spec"])
         case "deviceclasses":
@@ -64,8 +66,13 @@ def _check_kind(found: Findings, review: Review) -> None:
 
 def _check_claim(found: Findings, review: Review) -> None:
     if review.old is None:
-        check_claim_spec(found, "spec", review.new["spec"], review.check_expression)
+        _check_new_claim(found, review, "spec", review.new["spec"])
     elif review.subresource == "status":
         check_claim_status(found, review.new, review.old)
     else:
         found.unchanged("spec", review.old["spec"], review.new["spec"])
+
+
+def _check_new_claim(found: Findings, review: Review, path: str, spec: JsonObject) -> None:
+    check_claim_spec(found, path, spec, review.check_expression)
+    check_admin_access(found, path, spec, review.namespace or {})

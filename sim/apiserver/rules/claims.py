@@ -26,6 +26,7 @@ _SELECTORS_MAX = 32
 _ALTERNATIVES_MAX = 8
 _EXPRESSION_MAX_BYTES = 10 * 1024
 _PARAMETERS_MAX_BYTES = 10 * 1024
+_ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _MODES = ("All", "ExactCount")
 _EFFECTS = ("NoExecute", "NoSchedule")
 _KNOWN_AS = (
@@ -70,6 +71,21 @@ def check_class(found: Findings, new: JsonObject, check_expression: CheckExpress
         found.invalid(
             "spec.extendedResourceName", extended, "must be a valid extended resource name"
         )
+
+
+def check_admin_access(found: Findings, path: str, spec: JsonObject, namespace: JsonObject) -> None:
+    """Check that administrative access is asked for in a namespace that allows it."""
+    labels = namespace.get("metadata", {}).get("labels", {})
+    if labels.get(_ADMIN_LABEL) == "true":
+        return
+    for index, request in enumerate(spec.get("devices", {}).get("requests", ())):
+        if request.get("exactly", {}).get("adminAccess"):
+            at = f"{path}.devices.requests[{index}].exactly.adminAccess"
+            found.forbidden(
+                at,
+                f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the "
+                "containing namespace",
+            )
 
 
 def request_names(spec: JsonObject) -> set[str]:

@@ -153,6 +153,20 @@ def test_claims_and_templates_that_are_refused(what: str) -> None:
     served(scene)
 
 
+def test_admin_access_needs_a_labelled_namespace() -> None:
+    """`adminAccess` is refused outside of namespaces that the administrator labelled."""
+
+    async def scene(at: Served) -> None:
+        wanted = _exactly(adminAccess=True)
+        error = await refused(at.api.create("resourceclaims", wanted, "default"))
+        assert fields(error) == [f"{REQUEST}.exactly.adminAccess"]
+        labels = {"resource.kubernetes.io/admin-access": "true"}
+        await at.api.patch("namespaces", "default", {"metadata": {"labels": labels}})
+        assert await at.api.create("resourceclaims", wanted, "default")
+
+    served(scene)
+
+
 def test_specs_of_claims_and_templates_are_fixed() -> None:
     """Labels may change, the spec may not."""
 

@@ -8,18 +8,20 @@ from tests.sim.apiserver.builders import PODS, Served, fields, pod, refused, ser
 
 
 async def _bind(at: Served, name: str = "pod", node: str = "node-a") -> int:
-    body = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+    metadata = {"name": name, "annotations": {"bound": "yes"}}
+    body = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
     return (await at.wire.post(f"{PODS}/{name}/binding", body))[0]
 
 
 def test_a_pod_is_bound_once() -> None:
-    """A binding sets node and condition; a second one conflicts."""
+    """A binding sets node and condition, annotates, and a second one conflicts."""
 
     async def scene(at: Served) -> None:
         await at.wire.post(PODS, pod())
         assert await _bind(at) == 201
         _, bound = await at.wire.get(f"{PODS}/pod")
         assert bound["spec"]["nodeName"] == "node-a"
+        assert bound["metadata"]["annotations"] == {"bound": "yes"}
         condition = bound["status"]["conditions"][0]
         assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
         assert await _bind(at, node="node-b") == 409

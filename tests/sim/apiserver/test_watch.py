@@ -53,6 +53,26 @@ def test_a_watch_from_nowhere_begins_with_what_is_there() -> None:
     served(scene)
 
 
+def test_a_list_can_come_as_a_watch() -> None:
+    """With `sendInitialEvents` a marked bookmark ends what was there from the beginning."""
+
+    async def scene(at: Served) -> None:
+        _, made = await at.wire.post(MAPS, configmap())
+        query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true"
+        async with watching(at.wire, f"{MAPS}?{query}") as stream:
+            assert await stream.next() == ("ADDED", made)
+            kind, mark = await stream.next()
+            assert (kind, mark["metadata"]["resourceVersion"]) == (
+                "BOOKMARK",
+                made["metadata"]["resourceVersion"],
+            )
+            assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+            await at.wire.delete(f"{MAPS}/map")
+            assert (await stream.next())[0] == "DELETED"
+
+    served(scene)
+
+
 def test_selected_objects_come_and_go() -> None:
     """An object that is bound to the selected node is ADDED for that node's watcher."""
 
