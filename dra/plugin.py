@@ -43,7 +43,7 @@ from gpu import driver, names
 from gpu.model import Inventory
 from kube import paths
 from kube.client import Client
-from kube.config import load_config
+from kube.config import ClientConfig, load_config
 from kube.events import EventRecorder
 from kube.probes import ProbeServer
 from kube.reflector import Reflector
@@ -57,10 +57,16 @@ class Plugin:
     """One node's plugin process: `start` it, then `stop` it."""
 
     def __init__(
-        self, settings: AgentSettings, *, device_numbers: DeviceNumbers = character_device
+        self,
+        settings: AgentSettings,
+        *,
+        device_numbers: DeviceNumbers = character_device,
+        identity: ClientConfig | None = None,
     ) -> None:
+        """Put the parts together; *identity* replaces the one that the settings point to."""
         self._settings = settings
         self._device_numbers = device_numbers
+        self._identity = identity
         self._loops = Loops()
         self._restore_now = threading.Event()
         self._pods_changed = threading.Event()
@@ -109,7 +115,8 @@ class Plugin:
     def _connect(self) -> None:
         settings = self._settings
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
-        self._client = Client(load_config(kubeconfig), user_agent="gpuslice-node-agent")
+        identity = self._identity or load_config(kubeconfig)
+        self._client = Client(identity, user_agent="gpuslice-node-agent")
         self._events = EventRecorder(self._client, component=names.DRIVER, host=settings.node_name)
         self._pods: Reflector[PodUse] = Reflector(
             self._client,
