@@ -6,7 +6,6 @@ the file is mounted. Deleting it while a process uses it would double the limit.
 """
 
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +28,8 @@ def create_region(directory: Path) -> Path:
             found = path.lstat()
         except FileNotFoundError:
             found = None
-        if found is None or not stat.S_ISREG(found.st_mode) or found.st_size != REGION_SIZE:
+        # Of all that can stand here only a region has this size: a link is its target's length.
+        if found is None or found.st_size != REGION_SIZE:
             _replace(path)
     except OSError as error:
         raise StoreError(path, error) from error

@@ -67,11 +67,9 @@ def _search_path(machine: str) -> tuple[str, ...]:
 
 
 def _existing(root: Path, directories: Sequence[str]) -> Iterator[str]:
-    seen: set[str] = set()
     for directory in directories:
         found = resolve_inside(root, directory)
-        if found is not None and found not in seen and local(root, found).is_dir():
-            seen.add(found)
+        if found is not None and local(root, found).is_dir():
             yield found
 
 
@@ -111,7 +109,7 @@ def scan(
     since they would fail in every container.
     """
     searched = library_search_path or _search_path(platform.machine())
-    directories = tuple(_existing(local_root, searched))
+    directories = tuple(dict.fromkeys(_existing(local_root, searched)))
     by_directory = {directory: _versions(local_root, directory) for directory in directories}
     found = {version for versions in by_directory.values() for version in versions}
     if not found:

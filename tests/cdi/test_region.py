@@ -46,11 +46,11 @@ def test_region_of_another_size_is_replaced(tmp_path: Path) -> None:
     path = create_region(tmp_path)
     assert path.stat().st_size == REGION_SIZE
     elsewhere = tmp_path / "elsewhere"
-    elsewhere.write_bytes(b"kept")
+    elsewhere.write_bytes(b"x" * REGION_SIZE)
     path.unlink()
     path.symlink_to(elsewhere)
     assert not create_region(tmp_path).is_symlink()
-    assert elsewhere.read_bytes() == b"kept"
+    assert elsewhere.read_bytes() == b"x" * REGION_SIZE
 
 
 def test_left_over_temporary_file_is_no_obstacle(tmp_path: Path) -> None:

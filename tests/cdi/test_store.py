@@ -60,6 +60,28 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     assert SpecStore(tmp_path / "missing").sweep_temporary() == 0
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from cdi.store import SpecStore
+sys.addaudithook(lambda event, _: os._exit(9) if event == "os.rename" else None)
+SpecStore(Path(sys.argv[1])).write(sys.argv[2], b"x")
+"""
+
+
+def test_killed_writes_are_swept(tmp_path: Path) -> None:
+    """What a write leaves that is killed before its last step is hidden, no spec, and swept."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path), CLAIM]
+    assert subprocess.run(command, check=False).returncode == 9  # noqa: S603
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(f".{FILE}.")
+    assert left.suffix not in {".json", ".yaml"}
+    store = SpecStore(tmp_path)
+    assert store.claim_uids() == set()
+    assert store.sweep_temporary() == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_odd_uids_touch_no_file(tmp_path: Path) -> None:
     """A UID with a path in it is refused by every method."""
     store = SpecStore(tmp_path / "cdi")
