@@ -59,10 +59,15 @@ class Scene:
         return server
 
     async def registered(self, plugin: PluginServer) -> PluginServer:
-        """Wait until kubelet uses *plugin*."""
-        await until(lambda: str(plugin.socket) in self.endpoints(plugin.driver))
+        """Wait until kubelet uses *plugin* and its connection is up."""
+        await until(lambda: self._connected(plugin))
         await until(lambda: (True, "") in plugin.statuses)
         return plugin
+
+    def _connected(self, plugin: PluginServer) -> bool:
+        process = self.kubelet._process
+        known = process.plugins.instances(plugin.driver) if process else []
+        return any(one.connected and one.info.endpoint == str(plugin.socket) for one in known)
 
     def endpoints(self, driver: str = DRIVER) -> list[str]:
         """Return the endpoints that kubelet uses for *driver*."""
