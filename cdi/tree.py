@@ -63,6 +63,9 @@ def _search_path(machine: str) -> tuple[str, ...]:
         "/lib64",
         f"/lib/{multiarch}",
         f"/lib/{multiarch}/nvidia/current",
+        # Arch and its kin; the toolkit finds these through the loader's cache.
+        "/usr/lib",
+        "/lib",
     )
 
 

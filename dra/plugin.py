@@ -22,6 +22,7 @@ from dra.inventory import DeviceNumbers, InventoryReader, Places
 from dra.loops import Loops
 from dra.metrics import Metrics
 from dra.node import NodeState, NodeView
+from dra.nodenotices import NodeNotices
 from dra.notices import Notices
 from dra.options import Privileges
 from dra.plan import Rules
@@ -51,6 +52,7 @@ from kube.reflector import Reflector
 log = structlog.get_logger(__name__)
 
 _POD_LOOK_S = 60.0
+_NODE_LOOK_S = 15.0
 
 
 class Plugin:
@@ -236,6 +238,17 @@ class Plugin:
         loops.every(settings.restore_interval_s, self._restore, wake=self._restore_now)
         loops.every(settings.sweep_interval_s, self._sweep.run)
         loops.every(_POD_LOOK_S, self._watch.look, wake=self._pods_changed)
+        loops.every(_NODE_LOOK_S, self._node_notices().look)
+
+    def _node_notices(self) -> NodeNotices:
+        return NodeNotices(
+            events=self._events,
+            node_name=self._settings.node_name,
+            registration=self._registration,
+            node=self._node,
+            publication=self._publication,
+            regions=self._regions,
+        )
 
     def _restore(self) -> None:
         if self._node.problem() is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from dra.devices import Withheld
 from dra.publisher import Publisher
 from gpu.model import Inventory
 from kube import paths
@@ -35,6 +36,7 @@ class Publication:
         self._lock = threading.Lock()
         self._inventory: Inventory | None = None
         self._publisher: Publisher | None = None
+        self._node_uid: str | None = None
         self._problem = "the node has not been looked up yet"
 
     def set_inventory(self, inventory: Inventory) -> None:
@@ -60,6 +62,14 @@ class Publication:
         """Return the devices on the server by name."""
         return self._publisher.published_devices() if self._publisher else {}
 
+    def withheld(self) -> tuple[Withheld, ...]:
+        """Return the devices that are there but not offered."""
+        return self._publisher.withheld() if self._publisher else ()
+
+    def node_uid(self) -> str | None:
+        """Return the UID of the Node, `None` before it was read."""
+        return self._node_uid
+
     def problem(self) -> str | None:
         """Return why the devices are not on the server as wanted, `None` when they are."""
         return self._publisher.ready() if self._publisher else self._problem
@@ -74,6 +84,7 @@ class Publication:
                 log.warning("node not read", reason=problem)
             self._problem = problem
             return False
+        self._node_uid = uid
         publisher = self._make(uid)
         with self._lock:
             self._publisher = publisher

@@ -70,8 +70,14 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
         """Return why the plugin is not registered, `None` when it is."""
         if self._registered:
             return None
+        return self.overdue() or "waiting for kubelet to register the plugin"
+
+    def overdue(self) -> str | None:
+        """Return what to check when kubelet has refused the plugin, or is long silent."""
+        if self._registered:
+            return None
         if self._error:
             return f"kubelet refused the plugin: {self._error}"
         if time.monotonic() - self._started > COMPLAIN_AFTER_S:
             return "kubelet did not register the plugin; check that its root directory is right"
-        return "waiting for kubelet to register the plugin"
+        return None
