@@ -1,7 +1,10 @@
 """Who asks, and what was asked: bearer tokens and a bounded journal of requests.
 
-There is no authorization: a simulated user may do everything. Tests count writes per user in
-the journal instead.
+A token may also stand at the beginning of the path, as `/as/<token>/api/v1/...`, because Go
+clients such as kubectl send no credentials over plain HTTP (client-go: tools/clientcmd,
+`ClientConfig`): a kubeconfig names that path as server and carries the token as well. There is no
+authorization: a simulated user may do everything. Tests count writes per user in the journal
+instead.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _JOURNAL_LENGTH = 10_000
+_PREFIX = "as"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,15 @@ class RequestRecord:
     """Kubernetes' word, such as `list` or `deletecollection`."""
     path: str
     status: int
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Return the token in *path*, empty when there is none, and the path without it."""
+    match path.split("/", maxsplit=3):
+        case ["", prefix, token, rest] if prefix == _PREFIX:
+            return token, f"/{rest}"
+        case _:
+            return "", path
 
 
 class Access:
@@ -51,9 +64,15 @@ class Access:
         """Make the user's token invalid; the next `token_for` makes another."""
         self._users.pop(self._tokens.pop(user, ""), None)
 
-    def user_of(self, authorization: str) -> str:
-        """Return who sent this header; 401 for nobody known."""
+    def path_for(self, user: str) -> str:
+        """Return the path below which *user* needs no header."""
+        return f"/{_PREFIX}/{self.token_for(user)}"
+
+    def user_of(self, authorization: str, path_token: str) -> str:
+        """Return who asks, the header counting before the path; 401 for nobody known."""
         scheme, _, token = authorization.partition(" ")
+        if not authorization:
+            scheme, token = "bearer", path_token
         user = self._users.get(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             raise StatusError(401, "Unauthorized", "Unauthorized")

@@ -14,13 +14,31 @@ from kube import quantity
 from sim.apiserver.errors import Cause, StatusError, bad_request, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import jsonschema
 
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.resources import ResourceType
     from sim.apiserver.schemas import Schemas, Shape
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+}
+_ZEROS: dict[str, Callable[[], Any]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": int,
+}
 
 
 @dataclass(slots=True)
@@ -68,6 +86,12 @@ def _value(shape: Shape | None, value: Any, path: str, unknown: list[str]) -> An
         return value
     if shape.is_quantity:
         return _quantity(value, path)
+    kind = shape.json_type
+    if value is None:
+        return _ZEROS[kind]() if kind else None
+    if kind and not _fits(kind, value):
+        message = f"json: cannot unmarshal {path or 'the body'}: it must be of type {kind}"
+        raise bad_request(message)
     if isinstance(value, dict):
         return _fields(shape, value, path, unknown)
     if isinstance(value, list):
@@ -76,6 +100,11 @@ def _value(shape: Shape | None, value: Any, path: str, unknown: list[str]) -> An
             _value(element, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)
         ]
     return value
+
+
+def _fits(kind: str, value: Any) -> bool:
+    """Tell whether *value* is of a JSON type; Python's booleans are integers, JSON's are not."""
+    return isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "boolean")
 
 
 def _fields(shape: Shape, value: JsonObject, path: str, unknown: list[str]) -> JsonObject:
@@ -92,7 +121,8 @@ def _fields(shape: Shape, value: JsonObject, path: str, unknown: list[str]) -> J
 
 def _quantity(value: Any, path: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return value
+        message = f"{path}: a quantity must be a text or a number"
+        raise bad_request(message)
     try:
         return quantity.parse(str(value)).canonical()
     except quantity.QuantityError as error:

@@ -13,9 +13,22 @@ from sim.apiserver.json_values import timestamp
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
 
+# A Go struct is always there, so these have a spec even when the client sent none.
+_WITH_SPEC = {
+    "deviceclasses",
+    "leases",
+    "namespaces",
+    "nodes",
+    "pods",
+    "resourceclaims",
+    "resourceslices",
+}
+
 
 def fill(plural: str, obj: JsonObject) -> None:
     """Fill the defaults of one object in place."""
+    if plural in _WITH_SPEC:
+        obj.setdefault("spec", {})
     filler = _FILLERS.get(plural)
     if filler is not None:
         filler(obj)
@@ -29,18 +42,17 @@ def _namespace(obj: JsonObject) -> None:
 
 
 def _pod(obj: JsonObject) -> None:
-    spec = obj.get("spec")
-    if isinstance(spec, dict):
-        spec.setdefault("restartPolicy", "Always")
-        spec.setdefault("terminationGracePeriodSeconds", 30)
-        spec.setdefault("dnsPolicy", "ClusterFirst")
-        spec.setdefault("schedulerName", "default-scheduler")
-        spec.setdefault("serviceAccountName", "default")
-        spec.setdefault("enableServiceLinks", True)
-        spec.setdefault("securityContext", {})
-        spec.setdefault("priority", 0)
-        for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-            _container(container)
+    spec = obj["spec"]
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("enableServiceLinks", True)
+    spec.setdefault("securityContext", {})
+    spec.setdefault("priority", 0)
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        _container(container)
     status = obj.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", "BestEffort")
@@ -74,7 +86,7 @@ def _claim(obj: JsonObject) -> None:
 
 
 def _template(obj: JsonObject) -> None:
-    _claim_spec(obj.get("spec", {}).get("spec", {}))
+    _claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
 
 
 def _claim_spec(spec: JsonObject) -> None:

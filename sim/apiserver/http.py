@@ -13,11 +13,13 @@ import structlog
 import yaml
 from aiohttp import web
 
-from sim.apiserver import discovery, paths
+from sim.apiserver import discovery, openapi, paths
+from sim.apiserver.access import split_path
 from sim.apiserver.errors import StatusError, bad_request
 from sim.apiserver.patches import APPLY_PATCH
 from sim.apiserver.requests import Listing, Outcome, Write
 from sim.apiserver.streaming import Streams
+from sim.apiserver.tables import table, wants_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,9 +47,10 @@ class HttpApi:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request and note it."""
-        user, verb, path = "", request.method.lower(), request.path
+        user, verb = "", request.method.lower()
+        token, path = split_path(request.path)
         try:
-            user = self._access.user_of(request.headers.get("Authorization", ""))
+            user = self._access.user_of(request.headers.get("Authorization", ""), token)
             segments = [segment for segment in path.split("/") if segment]
             fixed = self._fixed(segments)
             target = None if fixed is not None else paths.parse(segments)
@@ -74,7 +77,7 @@ class HttpApi:
             return _json(discovery.version_info(self._registry.version.git_version))
         if segments and segments[0] in {"healthz", "readyz", "livez"}:
             return web.Response(text="ok")
-        found = discovery.document(segments)
+        found = discovery.document(segments) or openapi.document(segments)
         return None if found is None else _json(found)
 
     async def _served(
@@ -87,7 +90,7 @@ class HttpApi:
         plural, namespace = target.resource.plural, target.namespace
         match verb:
             case "get":
-                return _json(self._registry.get(plural, target.name, namespace))
+                return self._get(request, target)
             case "list":
                 return self._list(request, target)
             case "watch":
@@ -103,6 +106,14 @@ class HttpApi:
             case _:
                 return await self._write(request, target, verb)
 
+    def _get(self, request: web.Request, target: paths.Target) -> web.Response:
+        plural = target.resource.plural
+        found = self._registry.get(plural, target.name, target.namespace)
+        if wants_table(request.headers.get("Accept", "")):
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            return _json(table(plural, [found], version))
+        return _json(found)
+
     def _list(self, request: web.Request, target: paths.Target) -> web.Response:
         page = self._registry.list(target.resource.plural, target.namespace, _listing(request))
         metadata: JsonObject = {"resourceVersion": page.resource_version}
@@ -110,6 +121,8 @@ class HttpApi:
             metadata["continue"] = page.continue_token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
+        if wants_table(request.headers.get("Accept", "")):
+            return _json(table(target.resource.plural, page.items, metadata))
         items = [_bare(item) for item in page.items]
         return _json({**_list_head(target), "metadata": metadata, "items": items})
 

@@ -56,9 +56,10 @@ class Registry(Reads):
     def update(self, plural: str, obj: JsonObject, write: Write) -> Outcome:
         """Replace the stored object of the same name by *obj*."""
         resource = resource_type(plural)
-        metadata = obj.get("metadata") or {}
+        decoded = self._decoded(resource, obj, None, write)
+        metadata = decoded.obj["metadata"]
         key = key_of(resource, metadata.get("name", ""), metadata.get("namespace"))
-        return self._replace(resource, key, obj, write)
+        return self._replace(resource, key, decoded, write)
 
     def patch(
         self, plural: str, name: str, namespace: str | None, patch: Any, write: Write
@@ -69,7 +70,9 @@ class Registry(Reads):
         shape = schemas(self.version.minor).shape(resource)
         if write.patch_type != APPLY_PATCH:
             new = patched(shape, self.stored(resource, key), patch, write.patch_type)
-            return self._replace(resource, key, new, write)
+            return self._replace(
+                resource, key, self._decoded(resource, new, namespace, write), write
+            )
         if not write.field_manager:
             raise bad_request("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
         config = self._decoded(resource, patch, namespace, write).obj
@@ -91,7 +94,9 @@ class Registry(Reads):
             part=write.subresource,
         )
         if live is not None:
-            return self._replace(resource, key, new, write)
+            return self._replace(
+                resource, key, self._decoded(resource, new, namespace, write), write
+            )
         managed = new["metadata"].pop("managedFields")
         return self._insert(resource, Decoded(new), write, managed)
 
@@ -166,10 +171,9 @@ class Registry(Reads):
         stored = new if write.dry_run else self._store.put(resource.plural, key, new)
         return Outcome(obj=copy_json(stored), created=True, warnings=decoded.warnings())
 
-    def _replace(self, resource: ResourceType, key: Key, obj: JsonObject, write: Write) -> Outcome:
+    def _replace(self, resource: ResourceType, key: Key, decoded: Decoded, write: Write) -> Outcome:
         old = self.stored(resource, key)
         self._check_subresource(resource, write.subresource)
-        decoded = self._decoded(resource, obj, key[0] or None, write)
         new = decoded.obj
         self._check_current(resource, new, old)
         if write.subresource == "finalize":
@@ -196,8 +200,8 @@ class Registry(Reads):
         self, resource: ResourceType, obj: Any, namespace: str | None, write: Write
     ) -> Decoded:
         """Check type and namespace of what a client sent, and decode it."""
-        if not isinstance(obj, dict) or not isinstance(obj.get("metadata", {}), dict):
-            raise bad_request("the object provided is not a JSON object with metadata")
+        if not isinstance(obj, dict):
+            raise bad_request("the object provided is not a JSON object")
         told = (obj.get("apiVersion", resource.api_version), obj.get("kind", resource.kind))
         if told != (resource.api_version, resource.kind):
             message = (
@@ -206,7 +210,7 @@ class Registry(Reads):
             )
             raise bad_request(message)
         typed = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
-        typed.setdefault("metadata", {})
+        typed["metadata"] = typed.get("metadata") or {}
         strict = write.field_validation == "Strict"
         decoded = decode(schemas(self.version.minor), resource, typed, strict=strict)
         metadata = decoded.obj["metadata"]

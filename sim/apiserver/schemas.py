@@ -48,6 +48,13 @@ class Shape:
         return "properties" in self.schema
 
     @property
+    def json_type(self) -> str:
+        """Return the one type besides null, such as `object`; empty when there are several."""
+        told = self.schema.get("type", ())
+        kinds = [kind for kind in ([told] if isinstance(told, str) else told) if kind != "null"]
+        return kinds[0] if len(kinds) == 1 else ""
+
+    @property
     def merge_key(self) -> str | None:
         """Return the field that names a list's entries in a strategic merge patch."""
         if "merge" not in str(self.schema.get("x-kubernetes-patch-strategy", "")).split(","):

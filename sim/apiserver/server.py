@@ -123,7 +123,8 @@ class ApiServer:
 
     def write_kubeconfig(self, path: Path | str, user: str = "admin") -> None:
         """Write a kubeconfig by which *user* reaches this server."""
-        kubeconfig.write(Path(path), url=self.url, user=user, token=self.token_for(user))
+        url = self.url + self._access.path_for(user)
+        kubeconfig.write(Path(path), url=url, user=user, token=self.token_for(user))
 
     def fail_next(self, count: int, status: int, *, verb: str = "", path_part: str = "") -> None:
         """Fail the next *count* HTTP requests, of a verb and part of a path where given."""

@@ -60,7 +60,7 @@ def check_claim_spec(
 
 def check_class(found: Findings, new: JsonObject, check_expression: CheckExpression) -> None:
     """Check a DeviceClass."""
-    spec = new["spec"]
+    spec = new.get("spec", {})
     _check_selectors(found, "spec.selectors", spec.get("selectors", []), check_expression)
     configs = spec.get("config", [])
     found.at_most("spec.config", configs, _CONFIGS_MAX)

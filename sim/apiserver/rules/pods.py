@@ -16,7 +16,7 @@ _MUTABLE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "toleratio
 
 def check_pod(found: Findings, new: JsonObject, old: JsonObject | None) -> None:
     """Check a pod's spec."""
-    spec = new["spec"]
+    spec = new.get("spec", {})
     if old is not None:
         _check_update(found, spec, old["spec"])
         return

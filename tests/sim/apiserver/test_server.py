@@ -53,15 +53,25 @@ def test_the_journal_tells_who_did_what() -> None:
 
 
 def test_a_kubeconfig_leads_to_the_server(tmp_path: Path) -> None:
-    """The file holds address and token of its user, for the owner's eyes only."""
+    """The file is for its owner's eyes only; its address works without a header too."""
 
     async def scene(at: Served) -> None:
         path = tmp_path / "config"
         at.server.write_kubeconfig(path, user="someone")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         content = yaml.safe_load(path.read_text())
-        assert content["clusters"][0]["cluster"]["server"] == at.server.url
-        assert content["users"][0]["user"]["token"] == at.server.token_for("someone")
+        url = content["clusters"][0]["cluster"]["server"]
+        token = content["users"][0]["user"]["token"]
+        assert url.startswith(at.server.url)
+        for address, header in ((at.server.url, f"Bearer {token}"), (url, "")):
+            headers = {"Authorization": header} if header else {}
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.get(f"{address}/api/v1/nodes") as response,
+            ):
+                assert response.status == 200
+        assert [entry.user for entry in at.server.requests] == ["someone", "someone"]
+        assert {entry.path for entry in at.server.requests} == {"/api/v1/nodes"}
         assert content["current-context"] == content["contexts"][0]["name"]
 
     served(scene)
