@@ -83,8 +83,6 @@ class Preparer:
             if not wanted():
                 raise _call_refused("CallEnded", allocation, "kubelet no longer waits for it")
             record, previous = self._record(allocation, view, began)
-            if previous is not None and _begins_anew(previous, record):
-                self._undo(record.uid)
             try:
                 self._make(record, view)
             except RefusedError:
@@ -165,6 +163,7 @@ class Preparer:
             wanted = wanted or plan(allocation, view, self._rules, boot_id=self._boot_id)
             others = transaction.claims.values()
             overlap.check(wanted, others, view.devices, self._shares_per_gpu(view))
+            self._begin_anew(known, wanted)
             transaction.put(wanted)
         return wanted, known
 
@@ -178,8 +177,19 @@ class Preparer:
             pod_uids=tuple(sorted(allocation.pod_uids)),
         )
         if renewed != known:
+            self._begin_anew(known, renewed)
             transaction.put(renewed)
         return renewed
+
+    def _begin_anew(self, known: PreparedClaim | None, record: PreparedClaim) -> None:
+        """Undo what *known* made if *record* must not use it, before nobody knows of it any more.
+
+        A region keeps the limits that it was first used with, and the usage of processes that a
+        reboot ended.
+        """
+        new = (record.allocation, record.boot_id)
+        if known is not None and (known.allocation, known.boot_id) != new:
+            self._undo(record.uid)
 
     def _refuse_released(
         self, transaction: Transaction, allocation: Allocation, began: float
@@ -230,15 +240,6 @@ class Preparer:
                 transaction.withdraw(record)
         except (RefusedError, StateError, OSError) as error:
             log.warning("claim not withdrawn", claim_uid=record.uid, reason=str(error))
-
-
-def _begins_anew(previous: PreparedClaim, record: PreparedClaim) -> bool:
-    """Tell whether region and spec of *previous* must not be used any longer.
-
-    A region keeps the limits that it was first used with, and the usage of processes that a
-    reboot ended.
-    """
-    return (previous.allocation, previous.boot_id) != (record.allocation, record.boot_id)
 
 
 @contextmanager
