@@ -1,0 +1,14 @@
+"""A scene for each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.agent.scene import Scene, scene
+
+
+@pytest.fixture
+def stage() -> Iterator[Scene]:
+    """A node with three GPUs, one of them in MIG mode, and a control plane; no agent yet."""
+    with scene() as made:
+        yield made

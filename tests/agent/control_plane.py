@@ -1,0 +1,141 @@
+"""The API server in a thread of its own, and what a scheduler would write there."""
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpu import names
+from protos import dra_v1_pb2
+from sim.apiserver.server import ApiServer
+from tests.agent.host import NODE
+
+JsonObject = dict[str, Any]
+Value = TypeVar("Value")
+
+NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A claim as kubelet names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def message(self) -> dra_v1_pb2.Claim:
+        """Return what kubelet sends of it."""
+        return dra_v1_pb2.Claim(namespace=self.namespace, name=self.name, uid=self.uid)
+
+
+def share(
+    device: str, memory: str = "3000Mi", cores: str = "30", *, request: str = "gpu"
+) -> JsonObject:
+    """Return the result by which a share of *device* is allocated."""
+    consumed = {"memory": memory, "cores": cores, "shares": "1"}
+    return whole(device, request=request) | {
+        "shareID": str(uuid.uuid4()),
+        "consumedCapacity": consumed,
+    }
+
+
+def whole(device: str, *, request: str = "gpu") -> JsonObject:
+    """Return the result by which *device* is allocated to one claim alone."""
+    return {"request": request, "driver": names.DRIVER, "pool": NODE, "device": device}
+
+
+def config(source: str = "FromClaim", **parameters: Any) -> JsonObject:
+    """Return an opaque configuration for all requests."""
+    typed = {"apiVersion": "gpuslice.io/v1alpha1", "kind": "ShareConfig", **parameters}
+    return {"source": source, "opaque": {"driver": names.DRIVER, "parameters": typed}}
+
+
+class ControlPlane:
+    """Use its methods from the test's thread; `start` and `stop` it."""
+
+    def __init__(self) -> None:
+        self.server = ApiServer()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._count = 0
+
+    def start(self, kubeconfig: Path) -> None:
+        """Listen, and write the file by which the agent finds the way here."""
+        self._thread.start()
+        self.run(self.server.start())
+        self.call(self.server.write_kubeconfig, kubeconfig)
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+        self.run(self.server.api.create("nodes", node))
+
+    def stop(self) -> None:
+        """Stop listening and end the thread."""
+        self.run(self.server.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Run *work* in the server's loop and return its value."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def call(self, function: Callable[..., Value], *args: Any, **options: Any) -> Value:
+        """Call *function* in the server's loop."""
+
+        async def work() -> Value:
+            return function(*args, **options)
+
+        return self.run(work())
+
+    def claim(
+        self,
+        *results: JsonObject,
+        name: str = "",
+        configs: Sequence[JsonObject] = (),
+        device_class: str = "",
+    ) -> Claim:
+        """Create a claim that is allocated *results*, or not at all when there are none.
+
+        It asks for shares when the first result is one, unless *device_class* is given.
+        """
+        self._count += 1
+        shared = any("shareID" in each for each in results[:1])
+        device_class = device_class or (names.CLASS_SHARE if shared else names.CLASS_WHOLE)
+        requests = dict.fromkeys(each["request"] for each in results) or {"gpu": None}
+        exactly = {"deviceClassName": device_class}
+        spec = {"devices": {"requests": [{"name": one, "exactly": exactly} for one in requests]}}
+        metadata = {"name": name or f"claim-{self._count}", "namespace": NAMESPACE}
+        body = {"metadata": metadata, "spec": spec}
+        stored = self.run(self.server.api.create("resourceclaims", body))
+        claim = Claim(
+            namespace=NAMESPACE, name=metadata["name"], uid=str(stored["metadata"]["uid"])
+        )
+        if results:
+            self.allocate(claim, *results, configs=configs)
+        return claim
+
+    def allocate(
+        self, claim: Claim, *results: JsonObject, configs: Sequence[JsonObject] = ()
+    ) -> None:
+        """Give *claim* the *results* in place of what it has."""
+        api = self.server.api
+        stored = self.run(api.get("resourceclaims", claim.name, claim.namespace))
+        if stored.get("status", {}).get("allocation"):
+            stored["status"] = {}
+            stored = self.run(api.update("resourceclaims", stored, subresource="status"))
+        devices: JsonObject = {"results": list(results)}
+        if configs:
+            devices["config"] = list(configs)
+        stored["status"] = {"allocation": {"devices": devices}}
+        self.run(api.update("resourceclaims", stored, subresource="status"))
+
+    def delete(self, claim: Claim) -> None:
+        """Delete *claim*, whoever uses it."""
+        self.run(self.server.api.delete("resourceclaims", claim.name, claim.namespace))
+
+    def slices(self) -> list[JsonObject]:
+        """Return the ResourceSlices."""
+        return self.run(self.server.api.list("resourceslices"))[0]
