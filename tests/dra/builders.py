@@ -76,7 +76,9 @@ def a_view(*gpus: Gpu, library: HookLibrary | None = LIBRARY) -> NodeView:
     partitions = [mig.uuid for gpu in gpus for mig in gpu.mig_devices]
     edits = {
         uuid: ContainerEdits(
-            device_nodes=(DeviceNode(path=f"/dev/{uuid}", type="c", major=195, minor=0),)
+            device_nodes=(
+                DeviceNode(path=f"/dev/{uuid}", type="c", major=195, minor=0, permissions="rw"),
+            )
         )
         for uuid in [gpu.uuid for gpu in gpus] + partitions
     }
@@ -206,7 +208,8 @@ def a_result(gpu: Gpu, memory: str | None = "1000Mi", **changes: Any) -> dict[st
 def a_claim(*results: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     """Return a ResourceClaim in JSON that was given *results*; *changes* are metadata."""
     metadata = {"name": "claim", "namespace": "team-a", "uid": UID, "resourceVersion": "7"}
-    exactly = {"deviceClassName": names.CLASS_SHARE}
+    shared = any("consumedCapacity" in result for result in results)
+    exactly = {"deviceClassName": names.CLASS_SHARE if shared else names.CLASS_WHOLE}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",

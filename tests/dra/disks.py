@@ -22,6 +22,11 @@ def small_disk(path: Path, *, size_kib: int) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(path)], check=True)  # noqa: S603, S607
 
 
+def turn(path: Path, mode: str) -> None:
+    """Make the disk at *path* read-only (`ro`) or writable (`rw`)."""
+    subprocess.run(["mount", "-o", f"remount,{mode}", str(path)], check=True)  # noqa: S603, S607
+
+
 def fill(path: Path) -> Path:
     """Take the rest of the room on the disk of *path*; delete the returned file to free it."""
     ballast = path / "ballast"
