@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-# Before anything else that logs: see there.
+# Before anything else, and before anything else that logs: see there.
+from dra import lean  # noqa: F401  # isort: skip
 from kube import logs  # noqa: F401  # isort: skip
 
 from dra.__main__ import read_settings, run

@@ -5,7 +5,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 
-# Before anything else that logs: see there.
+# Before anything else, and before anything else that logs: see there.
+from dra import lean  # isort: skip
 from kube import logs  # isort: skip
 
 import structlog
@@ -18,6 +19,7 @@ from dra.sockets import SocketPathTooLongError
 from dra.state import StateError
 from kube.errors import ConfigError
 
+lean.imports_done()
 log = structlog.get_logger(__name__)
 
 _START_ERRORS = (

@@ -125,7 +125,9 @@ def _without_limits() -> dict[str, Any]:
 
 
 def _managed(manager: str) -> dict[str, Any]:
-    owned = {"f:metadata": {"f:annotations": {}, "f:finalizers": {}, "f:ownerReferences": {}}}
+    owned: dict[str, Any] = {
+        "f:metadata": {"f:annotations": {}, "f:finalizers": {}, "f:ownerReferences": {}}
+    }
     owned |= {"f:status": {"f:allocation": {"f:devices": {"f:results": {}}}, "f:reservedFor": {}}}
     return {
         "manager": manager,
