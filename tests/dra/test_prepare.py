@@ -224,17 +224,19 @@ def test_regions_that_cannot_be_made_leave_no_trace(node: Node) -> None:
     assert node.refusal() == ""
 
 
-def test_a_claim_stays_when_it_cannot_be_undone(node: Node) -> None:
+def test_a_claim_stays_when_it_cannot_be_undone(tmp_path: Path, server: ClaimServer) -> None:
     """Kubelet calls again; until then the claim keeps its share."""
-    node.prepare()
-    shutil.rmtree(node.directory / "cdi")
-    (node.directory / "cdi").touch()
-    with pytest.raises(RefusedError, match="SpecNotWritable"):
+    with small_disk(tmp_path / "cdi", size_kib=512) as disk:
+        node = Node(tmp_path, server)
+        node.prepare()
+        turn(disk, "ro")
+        with pytest.raises(RefusedError, match="SpecNotWritable"):
+            node.preparer.unprepare(UID)
+        assert set(node.store.current()) == {UID}
+        turn(disk, "rw")
         node.preparer.unprepare(UID)
-    assert set(node.store.current()) == {UID}
-    (node.directory / "cdi").unlink()
-    node.preparer.unprepare(UID)
-    assert node.traces() == traces_of()
+        assert node.traces() == traces_of()
+        node.close()
 
 
 def test_a_damaged_state_refuses_calls(node: Node) -> None:
