@@ -1,8 +1,8 @@
 """The node as prepare sees it: its devices, the files of its driver, the limiting library.
 
 Reading NVML and walking a driver root is slow and happens beside the calls; a call takes the
-newest finished view. Before there is one, a call waits a little and then says what is missing,
-because kubelet may call as soon as the plugin is registered.
+newest finished view. Before the first look has ended, a call waits a little, because kubelet may
+call as soon as the plugin is registered; a look that failed is said at once.
 """
 
 import threading
@@ -52,26 +52,27 @@ class NodeState:
     """The newest view, set by the inventory and read by calls."""
 
     def __init__(self) -> None:
-        self._ready = threading.Event()
+        self._looked = threading.Event()
         self._view: NodeView | None = None
         self._problem = "the GPUs have not been read yet"
 
     def set(self, view: NodeView) -> None:
         """Make *view* the one that calls see."""
         self._view = view
-        self._ready.set()
+        self._looked.set()
 
     def fail(self, problem: str) -> None:
         """Say why there is no view; an earlier one stays."""
         self._problem = problem
+        self._looked.set()
 
     def problem(self) -> str | None:
         """Return why there is no view, `None` when there is one."""
         return None if self._view is not None else self._problem
 
     def current(self, *, wait_s: float = WAIT_S) -> NodeView:
-        """Return the newest view, waiting for the first; raise `RefusedError` without one."""
-        self._ready.wait(wait_s)
+        """Return the newest view, waiting for the first look; raise `RefusedError` without one."""
+        self._looked.wait(wait_s)
         if self._view is None:
             raise RefusedError(
                 Refusal(
