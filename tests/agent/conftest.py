@@ -9,6 +9,6 @@ from tests.agent.scene import Scene, scene
 
 @pytest.fixture
 def stage() -> Iterator[Scene]:
-    """A node with three GPUs, one of them in MIG mode, and a control plane; no agent yet."""
+    """Make a node with three GPUs, one in MIG mode, and a control plane; no agent yet."""
     with scene() as made:
         yield made
