@@ -6,7 +6,6 @@ with the kubeconfig and a node's directories.
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
 from sim.controllers import manager
 from sim.kubelet.timing import Timing
+from sim.loopthread import LoopThread
 from sim.node import Node, NodeHandle, NodeSpec
 from sim.scheduler import scheduler
 from sim.scheduler.cel import fault_of
@@ -63,8 +63,7 @@ class Cluster:
             )
             for number, spec in enumerate(nodes)
         }
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._loop: LoopThread | None = None
         self._jobs: set[asyncio.Task[None]] = set()
         self._failures: list[BaseException] = []
         self.server = ApiServer(version, check_expression=fault_of)
@@ -97,9 +96,8 @@ class Cluster:
         self._directory.mkdir(parents=True, exist_ok=True)
         for node in self._nodes.values():
             node.make_host()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
-        self._thread.start()
+        self._loop = LoopThread("cluster")
+        self._loop.start()
         try:
             self.run(self._start())
         except BaseException:
@@ -108,30 +106,22 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop everything; the files stay."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
+        loop = self._loop
+        if loop is None:
             return
-        self.run(self._stop(), timeout_s=_STOP_TIMEOUT_S)
+        loop.run(self._stop(), timeout_s=_STOP_TIMEOUT_S)
         self._loop = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(_STOP_TIMEOUT_S)
-        loop.close()
+        loop.stop()
 
     def run(self, work: Coroutine[Any, Any, Value], *, timeout_s: float | None = None) -> Value:
         """Run *work* in the cluster's loop and return its value."""
         if self._loop is None:
             work.close()
-            message = "the cluster does not run"
-            raise ClusterError(message)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+        return self._running().run(work, timeout_s=timeout_s)
 
     def call(self, function: Callable[..., Value], *args: Any, **options: Any) -> Value:
         """Call *function* in the cluster's loop: `cluster.call(cluster.server.compact)`."""
-
-        async def work() -> Value:
-            return function(*args, **options)
-
-        return self.run(work())
+        return self._running().call(function, *args, **options)
 
     def node(self, name: str) -> NodeHandle:
         """Return a handle of one node."""
@@ -159,6 +149,12 @@ class Cluster:
                 raise TimeoutError(message)
             time.sleep(_POLL_S)
 
+    def _running(self) -> LoopThread:
+        if self._loop is None:
+            message = "the cluster does not run"
+            raise ClusterError(message)
+        return self._loop
+
     async def _start(self) -> None:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
@@ -175,7 +171,6 @@ class Cluster:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
         await self.server.stop()
-        await asyncio.get_running_loop().shutdown_default_executor()
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         job = asyncio.get_running_loop().create_task(self._guarded(name, work))
