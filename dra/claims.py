@@ -145,7 +145,8 @@ def _check_pool(result: AllocationResultView, pool: str) -> None:
 
 def _places(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place or 'object'}: {first['msg']}"
 
 
 def _refused(code: str, reference: ClaimReference, limit: str, remedy: str = "") -> RefusedError:
