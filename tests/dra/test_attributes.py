@@ -8,34 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.attributes import attributes_of, semver, short_text
-from gpu.model import ComputeMode, Gpu, GpuUuid, MigDevice, PciBusId
+from gpu.model import GpuUuid
+from tests.dra.gpus import GPU, MIG
 
-GPU = Gpu(
-    uuid=GpuUuid("GPU-d0000000-0000-4000-8000-000000000000"),
-    pci_bus_id=PciBusId("0000:03:00.0"),
-    minor=0,
-    name="NVIDIA H100 80GB HBM3",
-    brand="Nvidia",
-    architecture="Hopper",
-    memory_mib=81559,
-    memory_reserved_mib=551,
-    compute_capability="9.0",
-    driver_version="580.65.06",
-    cuda_driver_version="13.0",
-    numa_node=1,
-    pcie_root="pci0000:00",
-    mig_enabled=False,
-    compute_mode=ComputeMode.DEFAULT,
-)
-MIG = MigDevice(
-    uuid=GpuUuid("MIG-d0000000-0000-4000-8000-000000000003"),
-    parent_uuid=GPU.uuid,
-    profile="1g.10gb",
-    gpu_instance_id=7,
-    compute_instance_id=0,
-    memory_mib=9856,
-    multiprocessors=16,
-)
 STANDARD = "resource.kubernetes.io/"
 
 

@@ -9,43 +9,18 @@ from hypothesis import strategies as st
 
 from dra.devices import Offer, SharingPolicy, build_devices
 from dra.layout import build_slices
-from gpu.model import ComputeMode, Gpu, GpuUuid, Inventory, MigDevice, PciBusId
+from gpu.model import ComputeMode, Gpu, GpuUuid, PciBusId
 from kube.quantity import parse
 from sim.apiserver.rules.findings import Findings
 from sim.apiserver.rules.slices import check_slice
-
-GPU = Gpu(
-    uuid=GpuUuid("GPU-d0000000-0000-4000-8000-000000000000"),
-    pci_bus_id=PciBusId("0000:03:00.0"),
-    minor=0,
-    name="NVIDIA H100 80GB HBM3",
-    brand="Nvidia",
-    architecture="Hopper",
-    memory_mib=81559,
-    memory_reserved_mib=551,
-    compute_capability="9.0",
-    driver_version="580.65.06",
-    cuda_driver_version="13.0",
-    numa_node=1,
-    pcie_root="pci0000:00",
-    mig_enabled=False,
-    compute_mode=ComputeMode.DEFAULT,
-)
-MIG = MigDevice(
-    uuid=GpuUuid("MIG-d0000000-0000-4000-8000-000000000003"),
-    parent_uuid=GPU.uuid,
-    profile="1g.10gb",
-    gpu_instance_id=7,
-    compute_instance_id=0,
-    memory_mib=9856,
-    multiprocessors=16,
-)
+from tests.dra.gpus import GPU, MIG, inventory_of
 
 
 def offer_of(*gpus: Gpu, sharing_kept: bool = True, policy: SharingPolicy | None = None) -> Offer:
     """Return what a node with *gpus* offers."""
-    inventory = Inventory(driver_version="580.65.06", cuda_driver_version="13.0", gpus=gpus)
-    return build_devices(inventory, sharing_kept=sharing_kept, policy=policy or SharingPolicy())
+    return build_devices(
+        inventory_of(*gpus), sharing_kept=sharing_kept, policy=policy or SharingPolicy()
+    )
 
 
 def device_of(gpu: Gpu, **options: Any) -> dict[str, Any]:

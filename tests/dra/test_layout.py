@@ -11,45 +11,17 @@ from hypothesis import strategies as st
 
 from dra.devices import SharingPolicy, build_devices
 from dra.layout import build_slices
-from gpu.model import ComputeMode, Gpu, GpuUuid, Inventory, MigDevice, PciBusId
+from gpu.model import Gpu, GpuUuid, MigDevice, PciBusId
 from sim.apiserver.rules.findings import Findings
 from sim.apiserver.rules.slices import check_slice
+from tests.dra.gpus import GPU, inventory_of, many_gpus
 
-GPU = Gpu(
-    uuid=GpuUuid("GPU-d0000000-0000-4000-8000-000000000000"),
-    pci_bus_id=PciBusId("0000:03:00.0"),
-    minor=0,
-    name="NVIDIA H100 80GB HBM3",
-    brand="Nvidia",
-    architecture="Hopper",
-    memory_mib=81559,
-    memory_reserved_mib=551,
-    compute_capability="9.0",
-    driver_version="580.65.06",
-    cuda_driver_version="13.0",
-    numa_node=1,
-    pcie_root="pci0000:00",
-    mig_enabled=False,
-    compute_mode=ComputeMode.DEFAULT,
-)
 TAINT = {"key": "gpuslice.io/maintenance", "effect": "NoSchedule"}
-
-
-def gpus(count: int) -> tuple[Gpu, ...]:
-    """Return *count* GPUs on buses in order."""
-    return tuple(
-        replace(
-            GPU,
-            uuid=GpuUuid(f"GPU-e0000000-0000-4000-8000-{index:012x}"),
-            pci_bus_id=PciBusId(f"{index >> 8:04x}:{index & 255:02x}:00.0"),
-        )
-        for index in range(count)
-    )
 
 
 def devices_of(*found: Gpu) -> tuple[dict[str, Any], ...]:
     """Return the devices of a node with the GPUs *found*."""
-    inventory = Inventory(driver_version="580.65.06", cuda_driver_version="13.0", gpus=found)
+    inventory = inventory_of(*found)
     return build_devices(inventory, sharing_kept=True, policy=SharingPolicy()).devices
 
 
@@ -125,7 +97,7 @@ def test_odd_hardware_is_laid_out_within_the_limits() -> None:
     )
     plain = devices_of(*odd)
     assert [device["name"] for device in plain] == ["gpu-d1", "mig-d3", GPU.uuid.lower()]
-    tainted = tuple(device | {"taints": [TAINT]} for device in devices_of(*gpus(200)))
+    tainted = tuple(device | {"taints": [TAINT]} for device in devices_of(*many_gpus(200)))
     slices = slices_of((*plain, *tainted))
     assert [len(item["spec"]["devices"]) for item in slices] == [64, 64, 64, 11]
     assert {item["spec"]["pool"]["resourceSliceCount"] for item in slices} == {4}
@@ -147,7 +119,7 @@ def test_odd_hardware_is_laid_out_within_the_limits() -> None:
 
 def test_untainted_devices_fill_slices() -> None:
     """129 devices without taints need two slices."""
-    sizes = [len(item["spec"]["devices"]) for item in slices_of(devices_of(*gpus(129)))]
+    sizes = [len(item["spec"]["devices"]) for item in slices_of(devices_of(*many_gpus(129)))]
     assert sizes == [128, 1]
 
 
@@ -163,7 +135,7 @@ def test_every_node_name_makes_a_valid_slice_name(node: str) -> None:
 
 def test_slices_meet_the_published_schema() -> None:
     """A slice is what the schema of Kubernetes says, without unknown fields."""
-    tainted = tuple(device | {"taints": [TAINT]} for device in devices_of(*gpus(2)))
+    tainted = tuple(device | {"taints": [TAINT]} for device in devices_of(*many_gpus(2)))
     for devices in ((), devices_of(GPU), tainted):
         (item,) = slices_of(devices)
         kubernetes_validate.validate(
@@ -202,6 +174,6 @@ QUANTITIES = {"value", "default", "min", "max", "step", "validValues"}
 
 def test_eight_gpus_are_one_small_slice() -> None:
     """A node's slice takes at most 6 KB as the server stores it and 8.5 KB as JSON."""
-    (item,) = slices_of(devices_of(*gpus(8)), "gpu-node-0017.example.internal")
+    (item,) = slices_of(devices_of(*many_gpus(8)), "gpu-node-0017.example.internal")
     assert protobuf_bytes(item) <= 6144
     assert len(json.dumps(item, separators=(",", ":"))) <= 8500

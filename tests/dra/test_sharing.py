@@ -1,54 +1,25 @@
 """Finding out, without a trace, whether a server keeps what sharing needs."""
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
 from dra.sharing import Sharing, SharingProbe, SharingVerdict, sharing_losses
 from dra.sharing_state import SharingState
-from kube.client import Client
-from kube.config import ClientConfig
 from kube.events import EventType, Regarding
 from kube.paths import resource_slices
-from sim.apiserver.server import ApiServer
 from sim.apiserver.versions import CONSUMABLE_CAPACITY
+from tests.fakes.api_server import ServerThread, serving
 
 NODE = Regarding(api_version="v1", kind="Node", name="node-1", uid="uid-1")
-Call = Callable[[Callable[[], Any]], Any]
 
 
 @contextmanager
-def serving(version: str) -> Iterator[tuple[ApiServer, Client, Call]]:
-    """Run an API server; yield it, a client, and how to call it in its own loop."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def wait(coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(30)
-
-    def call(function: Callable[[], Any]) -> Any:
-        async def run() -> Any:
-            return function()
-
-        return wait(run())
-
-    server = ApiServer(version)
-    wait(server.start())
-    token = server.token_for("agent")
-    client = Client(ClientConfig(host=server.url, token=lambda: token), user_agent="test")
-    try:
-        yield server, client, call
-    finally:
-        client.close()
-        wait(server.stop())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+def asking(version: str = "1.37") -> Iterator[tuple[ServerThread, SharingProbe]]:
+    """Run an API server and yield it and a probe of it."""
+    with serving(version) as where, closing(where.client()) as client:
+        yield where, SharingProbe(client, node_name="node-1", node_uid="uid-1")
 
 
 class Events:
@@ -75,8 +46,8 @@ class Events:
 )
 def test_the_default_gates_of_each_release(version: str, state: Sharing) -> None:
     """Sharing is kept by default from Kubernetes 1.36 on."""
-    with serving(version) as (_, client, _call):
-        verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    with asking(version) as (_, probe):
+        verdict = probe.probe()
     assert verdict.state is state
     assert verdict.kept is (state is Sharing.KEPT)
     assert verdict.server_version.startswith(f"v{version}")
@@ -84,11 +55,10 @@ def test_the_default_gates_of_each_release(version: str, state: Sharing) -> None
 
 def test_the_gate_counts_and_not_the_version() -> None:
     """An old server with the gate on keeps sharing, a new one with it off does not."""
-    with serving("1.34") as (server, client, call):
-        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
-        call(lambda: server.set_version("1.34", gates=frozenset({CONSUMABLE_CAPACITY})))
+    with asking("1.34") as (where, probe):
+        where.call(where.server.set_version, "1.34", gates=frozenset({CONSUMABLE_CAPACITY}))
         assert probe.probe().kept
-        call(lambda: server.set_version("1.37", gates=frozenset()))
+        where.call(where.server.set_version, "1.37", gates=frozenset())
         verdict = probe.probe()
     assert verdict.dropped == (
         "spec.devices[].allowMultipleAllocations",
@@ -101,9 +71,9 @@ def test_the_gate_counts_and_not_the_version() -> None:
 @pytest.mark.parametrize("version", ["1.34", "1.37"])
 def test_a_probe_leaves_nothing_behind(version: str) -> None:
     """No slice exists afterwards, and no watcher could have seen one."""
-    with serving(version) as (_, client, _call):
+    with asking(version) as (where, probe), closing(where.client()) as client:
         before = client.get(resource_slices())
-        SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+        probe.probe()
         assert client.get(resource_slices()) == before
         assert b'"items":[]' in before
 
@@ -111,9 +81,9 @@ def test_a_probe_leaves_nothing_behind(version: str) -> None:
 @pytest.mark.parametrize("status", [403, 422, 429, 500])
 def test_a_server_that_fails_is_not_known(status: int) -> None:
     """A refusal or failure is no verdict; its words are kept."""
-    with serving("1.37") as (server, client, call):
-        call(lambda: server.fail_next(1, status, verb="create"))
-        verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    with asking() as (where, probe):
+        where.call(where.server.fail_next, 1, status, verb="create")
+        verdict = probe.probe()
     assert verdict.state is Sharing.UNKNOWN
     assert not verdict.kept
     assert "injected fault" in verdict.detail
@@ -121,9 +91,9 @@ def test_a_server_that_fails_is_not_known(status: int) -> None:
 
 def test_a_server_that_is_away_is_not_known() -> None:
     """No answer is no verdict."""
-    with serving("1.37") as (_, client, _call):
+    with asking() as (_, probe):
         pass
-    verdict = SharingProbe(client, node_name="node-1", node_uid="uid-1").probe()
+    verdict = probe.probe()
     assert verdict.state is Sharing.UNKNOWN
 
 
@@ -135,14 +105,13 @@ def test_only_losses_of_sharing_count() -> None:
 
 def test_a_verdict_stands_through_failures() -> None:
     """Once known, sharing stays as it is while the server cannot be asked."""
-    with serving("1.37") as (server, client, call):
+    with asking() as (where, probe):
         events = Events()
-        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
         state = SharingState(probe, events, NODE)
         assert not state.is_settled()
         assert state.ask_if_stale() is None
         assert state.verdict.kept
-        call(lambda: server.fail_next(9, 503, verb="create"))
+        where.call(where.server.fail_next, 9, 503, verb="create")
         for _ in range(5):
             state.mark_stale()
             assert state.ask_if_stale() is not None
@@ -152,9 +121,8 @@ def test_a_verdict_stands_through_failures() -> None:
 
 def test_without_a_verdict_gpus_are_closed_after_some_tries() -> None:
     """The third failure of the very first question settles it: not shared."""
-    with serving("1.37") as (server, client, call):
-        call(lambda: server.fail_next(9, 503, verb="create"))
-        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
+    with asking() as (where, probe):
+        where.call(where.server.fail_next, 9, 503, verb="create")
         state = SharingState(probe, Events(), NODE)
         settled = []
         for _ in range(3):
@@ -166,15 +134,14 @@ def test_without_a_verdict_gpus_are_closed_after_some_tries() -> None:
 
 def test_each_turn_is_told_once() -> None:
     """Dropped, still dropped, overruled, kept: one event for each change."""
-    with serving("1.34") as (server, client, call):
+    with asking("1.34") as (where, probe):
         events = Events()
-        probe = SharingProbe(client, node_name="node-1", node_uid="uid-1")
         state = SharingState(probe, events, NODE)
         for _ in range(3):
             state.mark_stale()
             state.ask_if_stale()
         assert events.told == [("Warning", "SharingNotSupported")]
-        call(lambda: server.set_version("1.36"))
+        where.call(where.server.set_version, "1.36")
         state.mark_stale()
         state.ask_if_stale()
         assert events.told[1:] == [("Normal", "SharingSupported")]

@@ -1,9 +1,7 @@
 """Plans carried out on an API server, and what it makes of them."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -12,10 +10,9 @@ from dra.layout import build_slices
 from dra.slice_plan import Plan, plan_slices
 from dra.slice_writer import SliceWriter
 from kube.client import Client
-from kube.config import ClientConfig
 from kube.errors import ConflictError
 from kube.paths import resource_slices
-from sim.apiserver.server import ApiServer
+from tests.fakes.api_server import serving
 
 TAINT = {"key": "gpuslice.io/xid", "effect": "NoSchedule"}
 
@@ -23,25 +20,8 @@ TAINT = {"key": "gpuslice.io/xid", "effect": "NoSchedule"}
 @contextmanager
 def client_of(version: str) -> Iterator[Client]:
     """Run an API server and yield a client of it."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def wait(coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(30)
-
-    server = ApiServer(version)
-    wait(server.start())
-    token = server.token_for("agent")
-    client = Client(ClientConfig(host=server.url, token=lambda: token), user_agent="test")
-    try:
+    with serving(version) as where, closing(where.client()) as client:
         yield client
-    finally:
-        client.close()
-        wait(server.stop())
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def wanted(*devices: dict[str, Any]) -> tuple[dict[str, Any], ...]:
