@@ -17,12 +17,23 @@ class Loops:
         self._wakes: list[threading.Event] = []
 
     def every(
-        self, interval_s: float, work: Callable[[], None], *, wake: threading.Event | None = None
+        self,
+        interval_s: float,
+        work: Callable[[], None],
+        *,
+        wake: threading.Event | None = None,
+        settle_s: float = 0.0,
     ) -> None:
-        """Call *work* now, then every *interval_s*, and earlier whenever *wake* is set."""
+        """Call *work* now, then every *interval_s*, and *settle_s* after *wake* was set."""
         pause = wake or threading.Event()
         self._wakes.append(pause)
-        self.run(f"{work.__qualname__}", lambda: self._repeat(interval_s, work, pause))
+
+        def wait() -> None:
+            if pause.wait(interval_s):
+                # What comes in a burst is answered once.
+                self.stopping.wait(settle_s)
+
+        self.run(f"{work.__qualname__}", lambda: self._repeat(work, pause, wait))
 
     def run(self, name: str, body: Callable[[], None]) -> None:
         """Run *body*, which ends by itself once `stopping` is set, in a thread."""
@@ -38,7 +49,9 @@ class Loops:
         for thread in self._threads:
             thread.join(timeout_s)
 
-    def _repeat(self, interval_s: float, work: Callable[[], None], wake: threading.Event) -> None:
+    def _repeat(
+        self, work: Callable[[], None], wake: threading.Event, wait: Callable[[], None]
+    ) -> None:
         while True:
             # In this order: `stop` sets `stopping` first, then the wake that ends the wait.
             wake.clear()
@@ -48,4 +61,4 @@ class Loops:
                 work()
             except Exception:  # the top of the thread's loop
                 log.exception("loop failed", loop=work.__qualname__)
-            wake.wait(interval_s)
+            wait()

@@ -52,6 +52,7 @@ from kube.reflector import Reflector
 log = structlog.get_logger(__name__)
 
 _POD_LOOK_S = 60.0
+_POD_SETTLE_S = 0.5
 _NODE_LOOK_S = 15.0
 
 
@@ -237,7 +238,7 @@ class Plugin:
         )
         loops.every(settings.restore_interval_s, self._restore, wake=self._restore_now)
         loops.every(settings.sweep_interval_s, self._sweep.run)
-        loops.every(_POD_LOOK_S, self._watch.look, wake=self._pods_changed)
+        loops.every(_POD_LOOK_S, self._watch.look, wake=self._pods_changed, settle_s=_POD_SETTLE_S)
         loops.every(_NODE_LOOK_S, self._node_notices().look)
 
     def _node_notices(self) -> NodeNotices:

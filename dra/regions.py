@@ -12,6 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import structlog
@@ -104,17 +105,20 @@ def _remove(directory: Path) -> None:
 
 
 def _mount_tmpfs(directory: Path) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
     flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    if libc.mount(b"gpuslice", os.fsencode(directory), b"tmpfs", flags, _OPTIONS) != 0:
+    if _libc().mount(b"gpuslice", os.fsencode(directory), b"tmpfs", flags, _OPTIONS) != 0:
         _raise_errno(directory)
 
 
 def _unmount(directory: Path) -> None:
     # Detached: a process that still maps the region keeps it until it ends.
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.umount2(os.fsencode(directory), _MNT_DETACH) != 0:
+    if _libc().umount2(os.fsencode(directory), _MNT_DETACH) != 0:
         _raise_errno(directory)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _raise_errno(directory: Path) -> None:

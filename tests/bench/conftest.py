@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from tests.bench.kubelet import Kubelet
-from tests.bench.node import Agent, Node, forget, make_node, prepared_cluster
+from tests.bench.node import Agent, Node, forget, made_node, prepared_cluster
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Build a node with eight GPUs."""
-    node = make_node(tmp_path_factory.mktemp("node"))
-    with prepared_cluster(node, []) as cluster:
-        agent = Agent(node, node.directory / "first", cluster)
-        try:
-            Kubelet(agent.registry).close()
-        finally:
-            agent.process.stop()
-    return node
+    with made_node(tmp_path_factory.mktemp("node")) as node:
+        with prepared_cluster(node, []) as cluster:
+            agent = Agent(node, node.directory / "first", cluster)
+            try:
+                Kubelet(agent.registry).close()
+            finally:
+                agent.process.stop()
+        yield node
 
 
 @pytest.fixture

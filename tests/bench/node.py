@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class Node:
     """The directories of a node; each agent has a kubelet's of its own."""
 
     directory: Path
+    run: Path
+    """On a tmpfs, as /run is on a host."""
     gpu_file: Path
     gpu_uuids: list[str]
 
@@ -44,8 +47,15 @@ class Node:
         return self.directory / "host"
 
 
-def make_node(directory: Path) -> Node:
+@contextmanager
+def made_node(directory: Path) -> Iterator[Node]:
     """Build a node with eight GPUs in *directory*."""
+    memory = Path("/dev/shm")  # noqa: S108 - the tmpfs that every Linux has
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else directory) as run:
+        yield _make_node(directory, Path(run))
+
+
+def _make_node(directory: Path, run: Path) -> Node:
     gpu_file = directory / "gpus.yaml"
     gpu_file.write_text(GPU_FILE)
     parsed = gpufile.load(gpu_file)
@@ -55,7 +65,7 @@ def make_node(directory: Path) -> Node:
     boot_id.write_text("boot\n")
     make_placeholder(directory / "libvgpu.so")
     uuids = [gpu.uuid for gpu in hardware.gpus(parsed)]
-    return Node(directory=directory, gpu_file=gpu_file, gpu_uuids=uuids)
+    return Node(directory=directory, run=run, gpu_file=gpu_file, gpu_uuids=uuids)
 
 
 @contextmanager
@@ -118,7 +128,7 @@ def start_agent(
     given = {
         "node-name": NODE,
         "kubelet-root": kubelet_root,
-        "cdi-directory": kubelet_root / "cdi",
+        "cdi-directory": node.run / kubelet_root.name / "cdi",
         "host-root": node.host,
         "proc-root": node.host / "proc",
         "sys-root": node.host / "sys",
