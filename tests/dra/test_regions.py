@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
@@ -79,12 +78,18 @@ def more(file: FileIO, size: int) -> None:
         file.write(b"x" * 65536)
 
 
+def make_files(directory: Path, count: int) -> None:
+    """Make *count* empty files in *directory*."""
+    for number in range(count):
+        (directory / str(number)).touch()
+
+
 def test_bounded_storage_takes_few_files(mounting: RegionStore, tmp_path: Path) -> None:
     """Empty files would take memory too."""
     mounting.ensure(UID)
     directory = tmp_path / "regions" / UID
     with pytest.raises(OSError, match="No space left on device"):
-        deque((directory / str(number)).touch() for number in range(100))
+        make_files(directory, 100)
     assert len(list(directory.iterdir())) < 8
 
 
