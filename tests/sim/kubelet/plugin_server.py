@@ -73,6 +73,7 @@ class PluginServer:
     """Device, health, timeout in seconds, message: sent when a stream opens."""
     own_endpoint: bool = True
     calls: list[Call] = field(default_factory=list)
+    info_calls: int = 0
     statuses: list[tuple[bool, str]] = field(default_factory=list)
     health_services: list[str] = field(default_factory=list)
 
@@ -161,6 +162,7 @@ class _Registration(pluginregistration_v1_pb2_grpc.RegistrationServicer):
         self._plugin = plugin
 
     def GetInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self._plugin.info_calls += 1
         time.sleep(self._plugin.info_delay_s)
         return pluginregistration_v1_pb2.PluginInfo(
             type=self._plugin.type,

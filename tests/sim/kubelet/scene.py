@@ -35,6 +35,7 @@ QUICK = Timing(
     health_retry_s=0.1,
 )
 DEADLINE_S = 20
+PREPARE_FAILED = "FailedPrepareDynamicResources"
 
 
 class Scene:
@@ -95,6 +96,13 @@ class Scene:
         ]
         stored["status"] = {"allocation": {"devices": {"results": results}}}
         return await self.api.update("resourceclaims", stored, subresource="status")
+
+    async def ready_claim(self, name: str, *drivers: str) -> str:
+        """Create an allocated claim whose CDI device exists, and return its UID."""
+        stored = await self.claim(name, *drivers)
+        uid = str(stored["metadata"]["uid"])
+        self.spec_file(uid)
+        return uid
 
     async def pod(
         self, name: str, *claims: str, uses: dict[str, str] | None = None, **spec: Any

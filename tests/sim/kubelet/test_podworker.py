@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from sim.kubelet.podspec import EXIT_AFTER
-from tests.sim.kubelet.scene import NODE, Scene, scene, until
+from tests.sim.kubelet.scene import NODE, PREPARE_FAILED, Scene, scene, until
 
 
 async def stored(node: Scene, name: str) -> Any:
@@ -61,13 +61,12 @@ def test_a_pod_may_complete() -> None:
     async def play() -> None:
         async with scene() as node:
             plugin = await node.registered(node.plugin())
-            claim = await node.claim("claim")
-            node.spec_file(claim["metadata"]["uid"])
+            uid = await node.ready_claim("claim")
             pod = await node.pod(
                 "pod", "claim", restartPolicy="Never", annotations={EXIT_AFTER: "0"}
             )
             await node.reaches("pod", "Succeeded")
-            assert plugin.made("unprepare") == [[claim["metadata"]["uid"]]]
+            assert plugin.made("unprepare") == [[uid]]
             status = (await stored(node, "pod"))["status"]["containerStatuses"][0]
             assert status["state"]["terminated"]["exitCode"] == 0
             assert status["ready"] is False
@@ -117,7 +116,7 @@ def test_a_repeated_failure_is_one_event() -> None:
         async with scene() as node:
             await node.claim("claim")
             pod = await node.pod("pod", "claim")
-            await node.told("FailedPrepareDynamicResources", "is not registered")
+            await node.told(PREPARE_FAILED, "is not registered")
 
             async def count() -> int:
                 events, _ = await node.api.list("events")
@@ -139,12 +138,11 @@ def test_a_forced_deletion_takes_everything_down() -> None:
     async def play() -> None:
         async with scene() as node:
             plugin = await node.registered(node.plugin())
-            claim = await node.claim("claim")
-            node.spec_file(claim["metadata"]["uid"])
+            uid = await node.ready_claim("claim")
             pod = await node.pod("pod", "claim")
             await node.reaches("pod", "Running")
             await node.api.delete("pods", "pod", "default", grace_period_s=0)
-            await until(lambda: plugin.made("unprepare") == [[claim["metadata"]["uid"]]])
+            await until(lambda: plugin.made("unprepare") == [[uid]])
             await until(lambda: node.container(pod) is None)
 
     asyncio.run(play())
@@ -157,7 +155,7 @@ def test_a_pod_that_never_started_can_be_deleted() -> None:
         async with scene() as node:
             await node.claim("claim")
             await node.pod("pod", "claim")
-            await node.told("FailedPrepareDynamicResources", "is not registered")
+            await node.told(PREPARE_FAILED, "is not registered")
             await node.api.delete("pods", "pod", "default")
             await node.reaches("pod", None)
 
@@ -181,7 +179,7 @@ def test_claim_statuses_wake_a_waiting_pod() -> None:
             }
             pod = await node.api.create("pods", body)
             await node.api.bind("pod", "default", node=NODE)
-            await node.told("FailedPrepareDynamicResources", "not created yet")
+            await node.told(PREPARE_FAILED, "not created yet")
             claim = await node.claim("generated", owner=pod)
             node.spec_file(claim["metadata"]["uid"])
             await node.reserve("generated", pod)
@@ -215,7 +213,7 @@ def test_a_foreign_claim_cannot_pass_as_generated() -> None:
             patch = {"status": {"resourceClaimStatuses": names}}
             await node.api.patch("pods", "pod", patch, namespace="default", subresource="status")
             await node.api.bind("pod", "default", node=NODE)
-            await node.told("FailedPrepareDynamicResources", "is not owned by pod")
+            await node.told(PREPARE_FAILED, "is not owned by pod")
 
     asyncio.run(play())
 
@@ -226,9 +224,7 @@ def test_a_reboot_prepares_again_and_counts_a_restart() -> None:
     async def play() -> None:
         async with scene() as node:
             plugin = await node.registered(node.plugin())
-            claim = await node.claim("claim")
-            uid = claim["metadata"]["uid"]
-            node.spec_file(uid)
+            uid = await node.ready_claim("claim")
             pod = await node.pod("pod", "claim")
             await node.reaches("pod", "Running")
             await node.kubelet.stop()

@@ -134,7 +134,7 @@ def test_a_slow_plugin_is_tried_again() -> None:
         timing = replace(QUICK, get_info_timeout_s=0.1)
         async with scene(timing=timing) as node:
             plugin = node.plugin(info_delay_s=0.4)
-            await asyncio.sleep(0.6)
+            await until(lambda: plugin.info_calls >= 2)
             assert node.endpoints() == []
             plugin.info_delay_s = 0
             await node.registered(plugin)

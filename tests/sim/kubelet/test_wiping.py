@@ -84,7 +84,7 @@ def test_a_quick_return_keeps_the_slices() -> None:
     """A plugin that is back before the time is over keeps its slices, and the clock is reset."""
 
     async def play() -> None:
-        async with scene(timing=replace(QUICK, wipe_after_s=3.0)) as node:
+        async with scene(timing=replace(QUICK, wipe_after_s=60.0)) as node:
             plugin = await node.registered(node.plugin())
             await put_slice(node, "gpu")
             await asyncio.to_thread(plugin.stop_dra)

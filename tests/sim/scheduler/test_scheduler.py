@@ -1,142 +1,11 @@
 """The scheduler writes claims and bindings through a real API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
-from typing import Any
-
-import pytest
 
 from kube.objects import ObjectKey
-from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
-from sim.scheduler.allocator import Allocator
-from sim.scheduler.cel import fault_of
-from sim.scheduler.scheduler import FINALIZER, Scheduler
-
-DRIVER = "gpu.example.com"
-PATIENCE_S = 20
-Json = dict[str, Any]
-
-
-class Scene:
-    """A cluster with one scheduler and a node `a`."""
-
-    def __init__(self, api: Api, scheduler: Scheduler) -> None:
-        self.api = api
-        self.scheduler = scheduler
-
-    async def node(self, name: str, *, memory: str = "40Gi", shares: int = 10) -> None:
-        """Add a node with one shareable GPU."""
-        await self.api.create("nodes", {"metadata": {"name": name}})
-        await self.api.create("resourceslices", _slice(name, memory, shares))
-
-    async def claim(self, name: str, memory: str | None = None) -> None:
-        """Add a claim for a part of a GPU."""
-        exactly: Json = {"deviceClassName": "gpu"}
-        if memory:
-            exactly["capacity"] = {"requests": {"memory": memory}}
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-        await self.api.create(
-            "resourceclaims",
-            {"metadata": {"name": name, "namespace": "default"}, "spec": spec},
-        )
-
-    async def pod(self, name: str, *claims: str, **spec: Any) -> None:
-        """Add a pod that names claims."""
-        entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
-        await self.add_pod(name, {"resourceClaims": entries, **spec})
-
-    async def add_pod(self, name: str, spec: Json) -> None:
-        """Add a pod."""
-        containers = [{"name": "main", "image": "none"}]
-        await self.api.create(
-            "pods",
-            {
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"containers": containers, **spec},
-            },
-        )
-
-    async def get(self, resource: str, name: str) -> Json:
-        """Read an object of the namespace."""
-        return await self.api.get(resource, name, "default")
-
-    async def bound(self, name: str) -> str:
-        """Wait until a pod has a node and return it."""
-        return await self._when(name, lambda pod: pod["spec"].get("nodeName"))
-
-    async def pending(self, name: str, part: str = "") -> str:
-        """Wait until a pod says why it has no node, with *part* in it, and return that."""
-
-        def said(pod: Json) -> str | None:
-            condition = _scheduled(pod)
-            message = condition.get("message", "")
-            waits = condition.get("status") == "False" and part in message
-            return message if waits else None
-
-        return await self._when(name, said)
-
-    async def _when(self, name: str, check: Callable[[Json], str | None]) -> str:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                found = check(await self.get("pods", name))
-                if found:
-                    return found
-                await asyncio.sleep(0.001)
-
-
-def _scheduled(pod: Json) -> Json:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return next((it for it in conditions if it["type"] == "PodScheduled"), {})
-
-
-def _slice(node: str, memory: str, shares: int) -> Json:
-    policy = {"default": memory, "validRange": {"min": "1Mi", "step": "1Mi"}}
-    one = {"default": "1", "validValues": ["1"]}
-    device = {
-        "name": "gpu-0",
-        "allowMultipleAllocations": True,
-        "capacity": {
-            "memory": {"value": memory, "requestPolicy": policy},
-            "shares": {"value": str(shares), "requestPolicy": one},
-        },
-    }
-    return {
-        "metadata": {"name": f"{node}-slice"},
-        "spec": {
-            "driver": DRIVER,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "nodeName": node,
-            "devices": [device],
-        },
-    }
-
-
-@asynccontextmanager
-async def _scene(version: str) -> AsyncIterator[Scene]:
-    server = ApiServer(version, check_expression=fault_of)
-    expression = f'device.driver == "{DRIVER}"'
-    selectors = [{"cel": {"expression": expression}}]
-    await server.api.create(
-        "deviceclasses", {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
-    )
-    scheduler = Scheduler(server.api, Allocator(version))
-    task = asyncio.create_task(scheduler.run())
-    try:
-        yield Scene(server.api, scheduler)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def _play(test: Callable[[Scene], Coroutine[Any, Any, None]], version: str = "1.36") -> None:
-    async def play() -> None:
-        async with _scene(version) as scene:
-            await test(scene)
-
-    asyncio.run(play())
+from sim.scheduler.scheduler import FINALIZER
+from tests.sim.scheduler.scene import Scene, played, scheduled, scheduling
 
 
 def test_pod_is_bound_with_its_share() -> None:
@@ -148,7 +17,7 @@ def test_pod_is_bound_with_its_share() -> None:
         await scene.pod("p", "c")
         assert await scene.bound("p") == "a"
         pod, claim = await scene.get("pods", "p"), await scene.get("resourceclaims", "c")
-        assert _scheduled(pod)["status"] == "True"
+        assert scheduled(pod)["status"] == "True"
         assert FINALIZER in claim["metadata"]["finalizers"]
         assert claim["status"]["reservedFor"] == [
             {"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}
@@ -157,7 +26,7 @@ def test_pod_is_bound_with_its_share() -> None:
         assert result["consumedCapacity"] == {"memory": "3000Mi", "shares": "1"}
         assert result["shareID"]
 
-    _play(play)
+    played(play)
 
 
 def test_order_of_arrival_does_not_matter() -> None:
@@ -171,7 +40,7 @@ def test_order_of_arrival_does_not_matter() -> None:
         await scene.node("a")
         assert await scene.bound("p") == "a"
 
-    _play(play)
+    played(play)
 
 
 def test_third_share_of_two_waits_until_one_is_free() -> None:
@@ -191,7 +60,7 @@ def test_third_share_of_two_waits_until_one_is_free() -> None:
         assert await scene.bound("three") == "a"
         assert scene.scheduler.explain(ObjectKey("default", "three")) == []
 
-    _play(play)
+    played(play)
 
 
 async def _release(scene: Scene, claim: str) -> None:
@@ -212,7 +81,7 @@ def test_bare_claim_waits_between_shares() -> None:
         assert await scene.bound("first") == await scene.bound("second") == "a"
         assert "MemoryInsufficient" in await scene.pending("bare", "free 32Gi")
 
-    _play(play)
+    played(play)
 
 
 def test_shared_claim_is_reserved_for_both_pods() -> None:
@@ -229,7 +98,7 @@ def test_shared_claim_is_reserved_for_both_pods() -> None:
         assert [it["name"] for it in claim["status"]["reservedFor"]] == ["one", "two"]
         assert len(claim["status"]["allocation"]["devices"]["results"]) == 1
 
-    _play(play)
+    played(play)
 
 
 def test_claim_on_a_lost_node_is_allocated_anew() -> None:
@@ -248,7 +117,7 @@ def test_claim_on_a_lost_node_is_allocated_anew() -> None:
         await scene.pod("two", "c")
         assert await scene.bound("two") == "b"
 
-    _play(play)
+    played(play)
 
 
 def test_pods_of_others_are_left_alone() -> None:
@@ -263,9 +132,9 @@ def test_pods_of_others_are_left_alone() -> None:
         for name in ("gated", "foreign"):
             pod = await scene.get("pods", name)
             assert "nodeName" not in pod["spec"]
-            assert _scheduled(pod).get("reason") != "Unschedulable"
+            assert scheduled(pod).get("reason") != "Unschedulable"
 
-    _play(play)
+    played(play)
 
 
 def test_extended_resource_without_provider_is_insufficient() -> None:
@@ -279,7 +148,7 @@ def test_extended_resource_without_provider_is_insufficient() -> None:
         await scene.pod("p", "c", containers=containers)
         assert "Insufficient nvidia.com/gpumem-percentage" in await scene.pending("p")
 
-    _play(play)
+    played(play)
 
 
 def test_generated_claim_is_served_when_it_appears() -> None:
@@ -309,7 +178,7 @@ def test_generated_claim_is_served_when_it_appears() -> None:
         )
         assert await scene.bound("p") == "a"
 
-    _play(play)
+    played(play)
 
 
 def test_server_without_sharing_gives_whole_devices() -> None:
@@ -326,25 +195,19 @@ def test_server_without_sharing_gives_whole_devices() -> None:
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         assert "consumedCapacity" not in result
 
-    _play(play, "1.34")
+    played(play, "1.34")
 
 
-@pytest.mark.parametrize("history", ["lost"])
-def test_lost_history_is_listed_again(history: str) -> None:
+def test_lost_history_is_listed_again() -> None:
     """After the server has forgotten the history, the scheduler lists and goes on."""
 
     async def play() -> None:
         server = ApiServer("1.36", history_length=2)
-        scheduler = Scheduler(server.api, Allocator("1.36"))
-        task = asyncio.create_task(scheduler.run())
-        scene = Scene(server.api, scheduler)
-        for index in range(20):
-            await server.api.create("nodes", {"metadata": {"name": f"{history}-{index}"}})
-        await scene.pod("p")
-        assert await scene.bound("p") == f"{history}-0"
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with scheduling(server) as scene:
+            for index in range(20):
+                await server.api.create("nodes", {"metadata": {"name": f"node-{index}"}})
+            await scene.pod("p")
+            assert await scene.bound("p") == "node-0"
 
     asyncio.run(play())
 
@@ -358,9 +221,9 @@ def test_many_pods_fill_a_device_exactly() -> None:
         for name in names:
             await scene.claim(name, "1Gi")
             await scene.pod(name, name)
-        waits: list[Awaitable[str]] = [scene.bound(name) for name in names[:10]]
+        waits = [scene.bound(name) for name in names[:10]]
         assert set(await asyncio.gather(*waits)) == {"a"}
         for name in names[10:]:
             await scene.pending(name, "Insufficient")
 
-    _play(play)
+    played(play)
