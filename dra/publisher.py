@@ -6,7 +6,7 @@ slices 30 s after it lost the connection to it and may do so while the first one
 created, so a deletion is repaired at once. At exit the slices stay: kubelet decides about them.
 
 At rest nothing is written or read: the watch's copy is compared every few minutes, and only a
-difference leads to a request. Each time the watch is opened anew the server is asked whether it
+difference leads to a request. When the watch is opened anew after a break the server is asked if it
 keeps sharing, by a dry run; where it does not, GPUs are offered whole.
 """
 

@@ -73,7 +73,11 @@ class Reflector(Generic[T]):
         on_connected: Callable[[], None] | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """Prepare; *params* are selectors, *decode* may raise to have an object left out."""
+        """Prepare; *params* are selectors, *decode* may raise to have an object left out.
+
+        *on_connected* is called when a watch is open that does not follow one which lasted as
+        long as it was asked to: the server at the other end may be another one.
+        """
         self._client = client
         self._path = path
         self._params = dict(params)
@@ -88,6 +92,7 @@ class Reflector(Generic[T]):
         self._open: Watch | None = None
         self._version: str | None = None
         self._progress = False
+        self._lasted = False
         self._fruitless = 0
         self._thread = threading.Thread(target=self._run, name=f"reflector {path}", daemon=True)
 
@@ -149,23 +154,27 @@ class Reflector(Generic[T]):
             self._tell(changes)
             self._synced.set()
             self._fruitless = 0
+        asked_s = _spread(self._pace.watch_s)
         params = self._params | {
             "resourceVersion": self._version or "",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(_spread(self._pace.watch_s)),
+            "timeoutSeconds": str(asked_s),
         }
+        renewed, self._lasted = self._lasted, False
         with self._client.watch(self._path, params, timeout_s=self._pace.silence_s) as watch:
             with self._lock:
                 self._open = watch
+            began_s = time.monotonic()
             try:
-                self._follow(watch)
+                self._follow(watch, renewed=renewed)
+                self._lasted = time.monotonic() - began_s >= asked_s - _HELD_S
             finally:
                 with self._lock:
                     self._open = None
 
-    def _follow(self, watch: Watch) -> None:
+    def _follow(self, watch: Watch, *, renewed: bool) -> None:
         opened_s = time.monotonic()
-        if self._on_connected is not None and not self._stopped.is_set():
+        if self._on_connected is not None and not renewed and not self._stopped.is_set():
             self._call(self._on_connected)
         # A stop that came before the watch was known has found nothing to close.
         if self._stopped.is_set():

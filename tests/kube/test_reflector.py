@@ -2,12 +2,21 @@
 
 import queue
 import threading
+from dataclasses import replace
 
 import pytest
 
 from kube.reflector import Change, Pace, Reflector
 from tests.fakes.scripted_collection import Collection, event, listing, pages, stream, thing
-from tests.kube.reflecting import WAIT_S, Observed, key, lists_of, reflecting, watches_of
+from tests.kube.reflecting import (
+    FAST,
+    WAIT_S,
+    Observed,
+    key,
+    lists_of,
+    reflecting,
+    watches_of,
+)
 
 
 def test_it_lists_pages_and_then_watches_from_there() -> None:
@@ -54,6 +63,19 @@ def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
         assert reflector.items() == {}
     assert [watch["resourceVersion"] for watch in watches_of(server)] == ["10", "12", "40", "41"]
     assert len(lists_of(server)) == 1
+
+
+def test_a_watch_that_lasted_is_renewed_without_a_word() -> None:
+    """Only after a watch that ended too early can the server have become another one."""
+    in_time = stream(event("BOOKMARK", {"metadata": {"resourceVersion": "20"}}))
+    too_early = stream(event("BOOKMARK", {"metadata": {"resourceVersion": "30"}}), then="cut")
+    collection = Collection(lists=[pages(listing(10))], watches=[in_time, in_time, too_early])
+    observed = Observed()
+    # A watch that is asked to last one second is in time whenever it ends.
+    with reflecting(collection, observed, replace(FAST, watch_s=1)) as (_, server):
+        observed.await_connected(2)
+        assert observed.connected.empty()
+    assert [watch["resourceVersion"] for watch in watches_of(server)] == ["10", "20", "20", "30"]
 
 
 def test_one_bad_object_does_not_stop_the_others() -> None:
