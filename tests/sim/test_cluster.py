@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Agent:
         self.server = PluginServer(node.kubelet_root)
         self.server.prepare = self._prepare
         self.server.start()
-        cluster.wait_for(lambda: DRIVER in node.registered_drivers(), 10)
+        cluster.wait_for(lambda: DRIVER in node.registered_drivers(), 30)
         self.publish()
 
     def publish(self) -> None:
@@ -87,6 +88,25 @@ class Agent:
             self.node.cdi_dir.mkdir(parents=True, exist_ok=True)
             (self.node.cdi_dir / f"{uid}.json").write_text(json.dumps(document))
         return {uid: Entry(cdi=(f"example.com/gpu={uid}",)) for uid in uids}
+
+
+@contextmanager
+def serving(directory: Path, *names: str) -> Iterator[tuple[Cluster, list[Agent]]]:
+    """Run two nodes with agents on those of *names*, a class and a template."""
+    with two_nodes(directory) as cluster:
+        agents = [Agent(cluster, cluster.node(name)) for name in names]
+        create(cluster, "deviceclasses", CLASS)
+        create(cluster, "resourceclaimtemplates", TEMPLATE)
+        try:
+            yield cluster, agents
+        finally:
+            for agent in agents:
+                agent.server.stop()
+
+
+def client_of(kubeconfig: Path) -> closing[Client]:
+    """Return a client that is closed after its `with` block."""
+    return closing(Client(load_config(str(kubeconfig)), user_agent="test"))
 
 
 def create(cluster: Cluster, resource: str, body: JsonObject) -> None:
@@ -117,86 +137,62 @@ def phases(cluster: Cluster) -> dict[str, str]:
 
 def test_the_main_job_runs(directory: Path) -> None:
     """Pods with generated claims run, one per GPU; their end frees a GPU for the next."""
-    with two_nodes(directory) as cluster:
-        agents = [Agent(cluster, cluster.node(name)) for name in ("node-a", "node-b")]
-        try:
-            create(cluster, "deviceclasses", CLASS)
-            create(cluster, "resourceclaimtemplates", TEMPLATE)
-            for number in range(3):
-                create_pod(cluster, f"pod-{number}")
-            ready = {"pod-0": "Running", "pod-1": "Running", "pod-2": "Pending"}
-            cluster.wait_for(lambda: phases(cluster) == ready, 20)
-            views = [view for agent in agents for view in agent.node.containers()]
-            assert sorted(view.pod.name for view in views) == ["pod-0", "pod-1"]
-            uids = {one["metadata"]["uid"] for one in objects(cluster, "resourceclaims")}
-            for view in views:
-                assert view.env["CLAIM"] in uids
-                # Real node or stand-in: the numbers are those of the simulated driver.
-                assert [(one.major, one.minor) for one in view.devices] == [(195, 0)]
-            cluster.run(cluster.api.delete("pods", "pod-0", "default"))
-            cluster.wait_for(
-                lambda: phases(cluster) == {"pod-1": "Running", "pod-2": "Running"}, 20
-            )
-            cluster.wait_for(lambda: len(objects(cluster, "resourceclaims")) == 2, 20)
-        finally:
-            for agent in agents:
-                agent.server.stop()
+    with serving(directory, "node-a", "node-b") as (cluster, agents):
+        for number in range(3):
+            create_pod(cluster, f"pod-{number}")
+        ready = {"pod-0": "Running", "pod-1": "Running", "pod-2": "Pending"}
+        cluster.wait_for(lambda: phases(cluster) == ready, 30)
+        views = [view for agent in agents for view in agent.node.containers()]
+        assert sorted(view.pod.name for view in views) == ["pod-0", "pod-1"]
+        uids = {one["metadata"]["uid"] for one in objects(cluster, "resourceclaims")}
+        for view in views:
+            assert view.env["CLAIM"] in uids
+            # Real node or stand-in: the numbers are those of the simulated driver.
+            assert [(one.major, one.minor) for one in view.devices] == [(195, 0)]
+        cluster.run(cluster.api.delete("pods", "pod-0", "default"))
+        cluster.wait_for(lambda: phases(cluster) == {"pod-1": "Running", "pod-2": "Running"}, 30)
+        cluster.wait_for(lambda: len(objects(cluster, "resourceclaims")) == 2, 30)
 
 
 def test_a_reboot_loses_what_a_reboot_loses(directory: Path) -> None:
     """Containers, CDI files, boot id and slices are gone; kubelet prepares again."""
-    with two_nodes(directory) as cluster:
-        node = cluster.node("node-a")
-        agent = Agent(cluster, node)
-        try:
-            create(cluster, "deviceclasses", CLASS)
-            create(cluster, "resourceclaimtemplates", TEMPLATE)
-            create_pod(cluster, "pod")
-            cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 20)
-            before = node.boot_id()
-            agent.server.stop()
-            node.reboot()
-            assert node.containers() == []
-            assert not node.cdi_dir.exists()
-            assert node.boot_id() not in {"", before}
-            assert objects(cluster, "resourceslices") == []
-            agent.server.start()
-            cluster.wait_for(node.containers, 20)
-            assert len(agent.server.made("prepare")) == 2
-            stored = objects(cluster, "nodes")[0]
-            assert stored["status"]["nodeInfo"]["bootID"] == node.boot_id()
-        finally:
-            agent.server.stop()
+    with serving(directory, "node-a") as (cluster, (agent,)):
+        node = agent.node
+        create_pod(cluster, "pod")
+        cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 30)
+        before = node.boot_id()
+        agent.server.stop()
+        node.reboot()
+        assert node.containers() == []
+        assert not node.cdi_dir.exists()
+        assert node.boot_id() not in {"", before}
+        assert objects(cluster, "resourceslices") == []
+        agent.server.start()
+        cluster.wait_for(node.containers, 30)
+        assert len(agent.server.made("prepare")) == 2
+        stored = objects(cluster, "nodes")[0]
+        assert stored["status"]["nodeInfo"]["bootID"] == node.boot_id()
 
 
 def test_a_kubelet_restart_leaves_containers_alone(directory: Path) -> None:
     """After a restart plugins are found again and the same containers run."""
-    with two_nodes(directory) as cluster:
-        node = cluster.node("node-a")
-        agent = Agent(cluster, node)
-        try:
-            create(cluster, "deviceclasses", CLASS)
-            create(cluster, "resourceclaimtemplates", TEMPLATE)
-            create_pod(cluster, "pod")
-            cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 20)
-            before = node.containers()
-            node.restart_kubelet()
-            cluster.wait_for(node.registered_drivers, 20)
-            assert node.containers() == before
-            assert objects(cluster, "resourceslices") == []
-            assert len(agent.server.made("prepare")) == 1
-        finally:
-            agent.server.stop()
+    with serving(directory, "node-a") as (cluster, (agent,)):
+        node = agent.node
+        create_pod(cluster, "pod")
+        cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 30)
+        before = node.containers()
+        node.restart_kubelet()
+        cluster.wait_for(node.registered_drivers, 30)
+        assert node.containers() == before
+        assert objects(cluster, "resourceslices") == []
+        assert len(agent.server.made("prepare")) == 1
 
 
 def test_other_processes_can_read_and_ask(directory: Path) -> None:
     """The kubeconfig reaches the server, and files show the containers."""
     with two_nodes(directory) as cluster:
-        client = Client(load_config(str(cluster.kubeconfig)), user_agent="test")
-        try:
+        with client_of(cluster.kubeconfig) as client:
             found = json.loads(client.get("/api/v1/nodes"))
-        finally:
-            client.close()
         names = [one["metadata"]["name"] for one in found["items"]]
         assert names == ["node-a", "node-b"]
         body = {
@@ -204,7 +200,7 @@ def test_other_processes_can_read_and_ask(directory: Path) -> None:
             "spec": {"containers": [{"name": "app", "image": "i"}]},
         }
         create(cluster, "pods", body)
-        cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 20)
+        cluster.wait_for(lambda: phases(cluster) == {"pod": "Running"}, 30)
         files = list(directory.glob("node-*/containers/*/app.json"))
         assert [from_json(path.read_bytes()).pod.name for path in files] == ["pod"]
 
@@ -212,11 +208,8 @@ def test_other_processes_can_read_and_ask(directory: Path) -> None:
 def test_users_have_kubeconfigs_of_their_own(directory: Path) -> None:
     """Requests of a user can be told from others in the server's journal."""
     with two_nodes(directory) as cluster:
-        client = Client(load_config(str(cluster.kubeconfig_for("agent"))), user_agent="test")
-        try:
+        with client_of(cluster.kubeconfig_for("agent")) as client:
             client.get("/api/v1/nodes")
-        finally:
-            client.close()
         requests = cluster.call(lambda: cluster.server.requests)
         assert [one.user for one in requests if one.path == "/api/v1/nodes"] == ["agent"]
 
@@ -225,12 +218,8 @@ def test_faults_reach_clients(directory: Path) -> None:
     """What is injected through the server is seen over HTTP and not in the process."""
     with two_nodes(directory) as cluster:
         cluster.call(cluster.server.fail_next, 1, 503)
-        client = Client(load_config(str(cluster.kubeconfig)), user_agent="test")
-        try:
-            with pytest.raises(ServerError):
-                client.get("/api/v1/nodes")
-        finally:
-            client.close()
+        with client_of(cluster.kubeconfig) as client, pytest.raises(ServerError):
+            client.get("/api/v1/nodes")
         assert len(objects(cluster, "nodes")) == 2
 
 
@@ -271,11 +260,8 @@ def test_a_cluster_acts_as_its_version(directory: Path) -> None:
     with Cluster(directory, [NodeSpec(name="node-a")], version="1.34") as cluster:
         info = objects(cluster, "nodes")[0]["status"]["nodeInfo"]
         assert info["kubeletVersion"].startswith("v1.34")
-        client = Client(load_config(str(cluster.kubeconfig)), user_agent="test")
-        try:
+        with client_of(cluster.kubeconfig) as client:
             assert client.server_version().startswith("v1.34")
-        finally:
-            client.close()
 
 
 def test_waiting_ends_with_its_time(directory: Path) -> None:

@@ -125,6 +125,14 @@ class Scene:
         await self.api.bind(name, "default", node=NODE)
         return stored
 
+    async def running_pod(self, name: str = "pod") -> tuple[PluginServer, str, JsonObject]:
+        """Run a pod with the claim `claim`; return the plugin, the claim's UID and the pod."""
+        plugin = await self.registered(self.plugin())
+        uid = await self.ready_claim("claim")
+        pod = await self.pod(name, "claim")
+        await self.reaches(name, "Running")
+        return plugin, uid, pod
+
     async def reserve(self, claim: str, pod: JsonObject) -> None:
         """Add *pod* to the users of *claim*."""
         stored = await self.api.get("resourceclaims", claim, "default")

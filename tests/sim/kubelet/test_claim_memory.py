@@ -86,10 +86,7 @@ def test_a_restart_loses_that_claims_are_prepared(version: str, times: int) -> N
 
     async def play() -> None:
         async with scene(version=version) as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            await node.pod("pod-1", "claim")
-            await node.reaches("pod-1", "Running")
+            plugin, uid, _ = await node.running_pod("pod-1")
             await node.kubelet.restart()
             await until(node.endpoints)
             assert plugin.made("prepare") == [[uid]]

@@ -14,10 +14,7 @@ def test_a_pod_runs_with_its_device() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            pod = await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, pod = await node.running_pod()
             assert plugin.calls[0].service == "v1"
             assert plugin.calls[0].names == ["default/claim"]
             view = node.container(pod)

@@ -137,10 +137,7 @@ def test_a_forced_deletion_takes_everything_down() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            pod = await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, pod = await node.running_pod()
             await node.api.delete("pods", "pod", "default", grace_period_s=0)
             await until(lambda: plugin.made("unprepare") == [[uid]])
             await until(lambda: node.container(pod) is None)
@@ -223,10 +220,7 @@ def test_a_reboot_prepares_again_and_counts_a_restart() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            pod = await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, pod = await node.running_pod()
             await node.kubelet.stop()
             node.runtime.reset()
             await node.kubelet.start()

@@ -12,10 +12,7 @@ def test_a_shared_claim_is_prepared_once_and_unprepared_last() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            await node.pod("pod-1", "claim")
-            await node.reaches("pod-1", "Running")
+            plugin, uid, _ = await node.running_pod("pod-1")
             await node.pod("pod-2", "claim")
             await node.reaches("pod-2", "Running")
             assert plugin.made("prepare") == [[uid]]
@@ -60,10 +57,7 @@ def test_a_wrong_unprepare_answer_keeps_the_pod(answer: dict[str, str]) -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, _ = await node.running_pod()
             plugin.unprepare = lambda uids: {key or uids[0]: why for key, why in answer.items()}
             await node.api.delete("pods", "pod", "default")
             await until(lambda: len(plugin.made("unprepare")) >= 2)
@@ -81,10 +75,7 @@ def test_unprepare_needs_no_claim_object() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, _ = await node.running_pod()
             await node.api.delete("resourceclaims", "claim", "default")
             await node.api.delete("pods", "pod", "default")
             await node.reaches("pod", None)
@@ -98,10 +89,7 @@ def test_a_pod_deleted_while_kubelet_was_away_is_reconciled() -> None:
 
     async def play() -> None:
         async with scene() as node:
-            plugin = await node.registered(node.plugin())
-            uid = await node.ready_claim("claim")
-            pod = await node.pod("pod", "claim")
-            await node.reaches("pod", "Running")
+            plugin, uid, pod = await node.running_pod()
             await node.kubelet.stop()
             await node.api.delete("pods", "pod", "default", grace_period_s=0)
             await node.kubelet.start()
