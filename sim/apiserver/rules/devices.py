@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sim.apiserver.rules import names
 from sim.apiserver.rules.capacity import check_policy
+from sim.apiserver.rules.counters import check_counter_sets
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -17,7 +18,6 @@ _VALUES_MAX = 48
 _VALUE_MAX_BYTES = 64
 _TAINTS_MAX = 16
 _COUNTER_SETS_MAX = 2
-_COUNTERS_MAX = 32
 _CONDITIONS_MAX = 4
 _SCALARS = ("int", "bool", "string", "version")
 _LISTS = ("ints", "bools", "strings", "versions")
@@ -46,7 +46,13 @@ def check_device(found: Findings, path: str, device: JsonObject, *, selects_node
     found.at_most(f"{path}.taints", taints, _TAINTS_MAX)
     for index, taint in enumerate(taints):
         _check_taint(found, f"{path}.taints[{index}]", taint)
-    _check_counters(found, f"{path}.consumesCounters", device.get("consumesCounters", []))
+    check_counter_sets(
+        found,
+        f"{path}.consumesCounters",
+        device.get("consumesCounters", []),
+        key="counterSet",
+        most=_COUNTER_SETS_MAX,
+    )
     _check_nodes(found, path, device, selects_nodes=selects_nodes)
     _check_binding(found, path, device)
 
@@ -102,20 +108,6 @@ def _check_taint(found: Findings, path: str, taint: JsonObject) -> None:
         found.required(f"{path}.effect")
     elif effect not in _EFFECTS:
         found.not_supported(f"{path}.effect", effect, _EFFECTS)
-
-
-def _check_counters(found: Findings, path: str, consumptions: list[JsonObject]) -> None:
-    found.at_most(path, consumptions, _COUNTER_SETS_MAX)
-    found.unique(path, [consumption.get("counterSet") for consumption in consumptions])
-    for index, consumption in enumerate(consumptions):
-        at = f"{path}[{index}]"
-        names.check_label(found, f"{at}.counterSet", consumption.get("counterSet", ""))
-        counters = consumption.get("counters", {})
-        if not counters:
-            found.required(f"{at}.counters")
-        found.at_most(f"{at}.counters", counters, _COUNTERS_MAX)
-        for name in counters:
-            names.check_label(found, f"{at}.counters", name)
 
 
 def _check_nodes(found: Findings, path: str, device: JsonObject, *, selects_nodes: bool) -> None:

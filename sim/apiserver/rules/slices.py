@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sim.apiserver.rules import names
+from sim.apiserver.rules.counters import check_counter_sets
 from sim.apiserver.rules.devices import check_device
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _DEVICES_MAX = 128
 _DEVICES_MAX_ADVANCED = 64
 _COUNTER_SETS_MAX = 8
-_COUNTERS_MAX = 32
 _SCOPES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _SEPARATE_COUNTERS_SINCE = 35
 _LIST_VALUES = {"ints", "bools", "strings", "versions"}
@@ -36,7 +36,13 @@ def check_slice(
     if "devices" in spec and "sharedCounters" in spec and server_minor >= _SEPARATE_COUNTERS_SINCE:
         found.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     _check_devices(found, spec)
-    _check_counter_sets(found, spec.get("sharedCounters", []))
+    check_counter_sets(
+        found,
+        "spec.sharedCounters",
+        spec.get("sharedCounters", []),
+        key="name",
+        most=_COUNTER_SETS_MAX,
+    )
 
 
 def _check_pool(found: Findings, pool: JsonObject) -> None:
@@ -96,18 +102,3 @@ def _is_advanced(device: JsonObject) -> bool:
         or bool(device.get("consumesCounters"))
         or any(_LIST_VALUES & attribute.keys() for attribute in attributes)
     )
-
-
-def _check_counter_sets(found: Findings, counter_sets: list[JsonObject]) -> None:
-    path = "spec.sharedCounters"
-    found.at_most(path, counter_sets, _COUNTER_SETS_MAX)
-    found.unique(path, [counter_set.get("name") for counter_set in counter_sets])
-    for index, counter_set in enumerate(counter_sets):
-        at = f"{path}[{index}]"
-        names.check_label(found, f"{at}.name", counter_set.get("name", ""))
-        counters = counter_set.get("counters", {})
-        if not counters:
-            found.required(f"{at}.counters")
-        found.at_most(f"{at}.counters", counters, _COUNTERS_MAX)
-        for name in counters:
-            names.check_label(found, f"{at}.counters", name)
