@@ -42,13 +42,14 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644, durable: bool 
                 os.fsync(file.fileno())
         temporary.replace(path)
         if durable:
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise StoreError(path, error) from error
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make the names in *directory* outlive a power cut."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import structlog
 
+from cdi.atomic import sync_directory
 from dra.faults import FaultPoint, reach
 from dra.journal import (
     DamagedError,
     JsonObject,
     decode_lines,
     read_whole,
-    sync_directory,
     whole_lines,
     write_whole,
 )

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cdi.atomic import sync_directory
+
 JsonObject = dict[str, Any]
 
 
@@ -71,15 +73,6 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in *path* durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _decode(path: Path, line: bytes, place: str) -> JsonObject:
