@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench requirements clean
+# The Kubernetes minor of the real cluster.
+K8S ?= 1.37
+
+.PHONY: demo test check cluster e2e bench requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -18,6 +21,13 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+# Builds the programs of a real cluster into the user's cache, once.
+cluster: $(READY)
+	$(BIN)/python -m tests.cluster build --k8s $(K8S)
+
+e2e: cluster
+	$(BIN)/pytest -m cluster --require-cluster --k8s $(K8S) tests/cluster
 
 bench: $(READY)
 	$(BIN)/pytest -m bench -s tests/bench

@@ -1,0 +1,75 @@
+"""Container images written by hand, so that none is ever fetched.
+
+One layer with a static busybox makes both images; the archive has the form of `docker save`, which
+containerd imports. The sandbox image only sleeps, as the usual pause program does.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+BUSYBOX: Final = "gpuslice.test/busybox:1"
+PAUSE: Final = "gpuslice.test/pause:1"
+_FOLDERS: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "var")
+_FILES: Final = {
+    "etc/passwd": b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+    "etc/group": b"root:x:0:\nnobody:x:65534:\n",
+}
+
+
+def write_archive(path: Path, busybox: Path, applets: Sequence[str]) -> None:
+    """Write an archive with the busybox and the sandbox image to *path*."""
+    layer = _layer(busybox.read_bytes(), applets)
+    layer_name = f"{hashlib.sha256(layer).hexdigest()}/layer.tar"
+    images = {BUSYBOX: ["/bin/sh"], PAUSE: ["/bin/busybox", "sleep", "2147483647"]}
+    manifest = []
+    with tarfile.open(path, "w") as archive:
+        _add(archive, layer_name, layer)
+        for tag, command in images.items():
+            config = _config(layer, command)
+            config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+            _add(archive, config_name, config)
+            manifest.append({"Config": config_name, "RepoTags": [tag], "Layers": [layer_name]})
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
+
+
+def _layer(busybox: bytes, applets: Sequence[str]) -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as layer:
+        for name in _FOLDERS:
+            folder = tarfile.TarInfo(name)
+            folder.type = tarfile.DIRTYPE
+            folder.mode = 0o1777 if name == "tmp" else 0o755
+            layer.addfile(folder)
+        for name, text in _FILES.items():
+            _add(layer, name, text)
+        _add(layer, "bin/busybox", busybox, mode=0o755)
+        for applet in applets:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            layer.addfile(link)
+    return content.getvalue()
+
+
+def _config(layer: bytes, command: Sequence[str]) -> bytes:
+    return json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": list(command), "Env": ["PATH=/bin"]},
+            "rootfs": {
+                "type": "layers",
+                "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
+            },
+        }
+    ).encode()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
