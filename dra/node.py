@@ -59,16 +59,21 @@ class NodeState:
     def set(self, view: NodeView) -> None:
         """Make *view* the one that calls see."""
         self._view = view
+        self._problem = ""
         self._looked.set()
 
     def fail(self, problem: str) -> None:
-        """Say why there is no view; an earlier one stays."""
+        """Say why there is no view, or none that is still true; an earlier one stays."""
         self._problem = problem
         self._looked.set()
 
     def problem(self) -> str | None:
-        """Return why there is no view, `None` when there is one."""
-        return None if self._view is not None else self._problem
+        """Return what kept the last look from succeeding, `None` when nothing did."""
+        return self._problem or None
+
+    def is_known(self) -> bool:
+        """Tell whether there is a view, be it an old one."""
+        return self._view is not None
 
     def current(self, *, wait_s: float = WAIT_S) -> NodeView:
         """Return the newest view, waiting for the first look; raise `RefusedError` without one."""

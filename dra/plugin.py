@@ -252,7 +252,7 @@ class Plugin:
         )
 
     def _restore(self) -> None:
-        if self._node.problem() is None:
+        if self._node.is_known():
             self._preparer.restore()
 
     def _inventory_changed(self, inventory: Inventory) -> None:

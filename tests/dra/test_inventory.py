@@ -146,6 +146,7 @@ def test_a_driver_that_goes_and_returns_is_read_anew(machine: Machine) -> None:
     machine.has(f"{TWO_GPUS}\nerrors: {{nvmlDeviceGetCount_v2: UNINITIALIZED}}")
     machine.reader.read()
     assert machine.state.current(wait_s=0) is before
+    assert "UNINITIALIZED" in str(machine.state.problem()).upper()
     machine.has(TWO_GPUS)
     machine.reader.read()
     assert machine.state.current(wait_s=0) is not before

@@ -29,11 +29,17 @@ def test_a_call_waits_for_the_first_view() -> None:
 
 
 def test_an_earlier_view_outlives_a_failure() -> None:
-    """What is prepared can still be answered and restored."""
+    """What is prepared can still be answered and restored, but the failure is not hidden."""
     state, view = NodeState(), a_view(a_gpu())
+    assert not state.is_known()
     state.set(view)
+    assert state.problem() is None
     state.fail("lost")
     assert state.current(wait_s=0.0) is view
+    assert state.is_known()
+    assert state.problem() == "lost"
+    state.set(view)
+    assert state.problem() is None
 
 
 def test_a_missing_library_is_refused_with_its_reason() -> None:
