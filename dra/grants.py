@@ -11,7 +11,6 @@ one loop over them in that order.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 from dra.allocation import AllocatedDevice
 from dra.record import GpuLimit, PreparedDevice
@@ -22,13 +21,6 @@ from kube.quantity import QuantityError, parse
 
 CORES_WHOLE = 100
 MIB = 2**20
-
-
-class Kind(StrEnum):
-    """What a published device is on the node."""
-
-    GPU = "gpu"
-    MIG = "mig"
 
 
 @dataclass(frozen=True, slots=True)

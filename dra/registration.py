@@ -4,7 +4,6 @@ Kubelet waits one second for `GetInfo` and backs off for minutes when it is late
 made from memory and the service starts last. A restarted kubelet asks again: that is no error.
 """
 
-import threading
 import time
 
 import grpc
@@ -38,7 +37,6 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
             supported_versions=SUPPORTED_VERSIONS,
         )
         self._started = time.monotonic()
-        self._told = threading.Event()
         self._error = ""
         self._registered = False
 
@@ -55,16 +53,11 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
     ) -> registration.RegistrationStatusResponse:
         """Take note of kubelet's verdict."""
         self._registered, self._error = request.plugin_registered, request.error
-        self._told.set()
         if not request.plugin_registered:
             log.error("registration refused", reason=request.error)
             context.abort(grpc.StatusCode.INTERNAL, f"not registered: {request.error}")
         log.info("registered with kubelet")
         return registration.RegistrationStatusResponse()
-
-    def wait_told(self, timeout_s: float) -> bool:
-        """Wait until kubelet has said anything."""
-        return self._told.wait(timeout_s)
 
     def problem(self) -> str | None:
         """Return why the plugin is not registered, `None` when it is."""

@@ -96,7 +96,6 @@ class ConsumerView(_View):
     resource: str
     name: str
     uid: str
-    api_group: str = ""
 
 
 class ClaimStatusView(_View):
@@ -180,7 +179,6 @@ class PodClaimView(_View):
 
     name: str
     resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
 
 
 class PodSpecView(_View):

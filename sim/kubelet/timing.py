@@ -4,7 +4,7 @@ Polling stands in for fsnotify and for kubelet's 1 s reconciler, so registration
 than on a node. Pod syncs are retried sooner too: kubelet begins at about 10 s.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,21 +27,6 @@ class Timing:
     health_retry_s: float = 5.0
     health_timeout_s: float = 30.0
     """For devices whose plugin names no timeout of its own."""
-
-    def scaled(self, factor: float) -> "Timing":
-        """Return the timing with the long waits multiplied by *factor*, the polling as it is."""
-        return replace(
-            self,
-            registration_backoff_s=self.registration_backoff_s * factor,
-            call_timeout_s=self.call_timeout_s * factor,
-            wipe_after_s=self.wipe_after_s * factor,
-            wipe_backoff_s=self.wipe_backoff_s * factor,
-            reconcile_s=self.reconcile_s * factor,
-            sync_backoff_s=self.sync_backoff_s * factor,
-            sync_backoff_max_s=self.sync_backoff_max_s * factor,
-            health_retry_s=self.health_retry_s * factor,
-            health_timeout_s=self.health_timeout_s * factor,
-        )
 
 
 def backoff(first_s: float, limit_s: float, failures: int) -> float:
