@@ -5,7 +5,7 @@ lost, or a node that came back after a non-graceful shutdown, leaves entries her
 their share for ever. The API decides: a claim that is not there under this UID, or is no longer
 given devices of this node, is released once it has been so for longer than kubelet's own loop of
 60 seconds, and only while no pod of this node refers to it. An API that does not answer decides
-nothing.
+nothing. What a pod uses that it was prepared for is not even asked about: at rest that is all.
 """
 
 import time
@@ -57,7 +57,7 @@ class Sweep:
         for uid in self._gone_since.keys() - prepared.keys():
             del self._gone_since[uid]
         for uid, claim in prepared.items():
-            if not self._is_gone(claim):
+            if self._is_used(claim) or not self._is_gone(claim):
                 self._gone_since.pop(uid, None)
                 continue
             now = time.monotonic()
@@ -74,6 +74,9 @@ class Sweep:
                 return
             log.info("claim swept")
             del self._gone_since[claim.uid]
+
+    def _is_used(self, claim: PreparedClaim) -> bool:
+        return any(pod.uid in claim.pod_uids and _refers(pod, claim) for pod in self._pods() or ())
 
     def _is_gone(self, claim: PreparedClaim) -> bool:
         """Tell whether the API knows *claim* no more; doubt counts as no."""

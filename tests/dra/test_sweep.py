@@ -1,7 +1,7 @@
 """Which claims are released although nobody asked for it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -183,3 +183,12 @@ def test_a_refused_release_is_tried_again(server: ClaimServer) -> None:
     assert swept.left() == {"claim-1", "claim-2"}
     swept.failing = False
     assert swept.left() == set()
+
+
+def test_claims_in_use_are_not_asked_about(server: ClaimServer) -> None:
+    """While the pod that a claim was prepared for uses it, the API server is left in peace."""
+    swept = Swept(server, pods=[a_pod("claim-1"), a_pod("claim-2", uid="stranger")])
+    for uid, claim in swept.prepared.items():
+        swept.prepared[uid] = replace(claim, pod_uids=("pod-uid",))
+    assert swept.left() == {"claim-1", "claim-2"}
+    assert server.request_count == 1
