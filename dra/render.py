@@ -70,7 +70,9 @@ class SpecRenderer:
         own = {cdi_name(claim, device): self._edits(device) for device in claim.devices}
         common = [self._common]
         if claim.options is not None:
-            common += [*own.values(), enforcement_edits(self._enforcement(claim))]
+            # Several shares of one GPU are one set of device nodes.
+            by_gpu = {device.uuid: self._edits(device) for device in claim.devices}
+            common += [*by_gpu.values(), enforcement_edits(self._enforcement(claim))]
         try:
             return render(claim_spec(claim.uid, common=merge(common), devices=own))
         except SpecError as error:
