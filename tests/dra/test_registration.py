@@ -32,12 +32,12 @@ def stub(tmp_path: Path, servicer: RegistrationServicer) -> Iterator[services.Re
 def notify(stub: services.RegistrationStub, *, registered: bool, error: str = "") -> None:
     """Tell the plugin kubelet's verdict."""
     status = messages.RegistrationStatus(plugin_registered=registered, error=error)
-    stub.NotifyRegistrationStatus(status, timeout=5)
+    stub.NotifyRegistrationStatus(status, timeout=20)
 
 
 def test_kubelet_learns_type_name_endpoint_and_versions(stub: services.RegistrationStub) -> None:
     """Kubelet takes the first DRA service it knows, so the newest comes first."""
-    info = stub.GetInfo(messages.InfoRequest(), timeout=1)
+    info = stub.GetInfo(messages.InfoRequest(), timeout=20)
     assert (info.type, info.name, info.endpoint) == ("DRAPlugin", "gpuslice.io", ENDPOINT)
     assert list(info.supported_versions) == [
         "v1.DRAPlugin",
@@ -49,9 +49,9 @@ def test_kubelet_learns_type_name_endpoint_and_versions(stub: services.Registrat
 
 def test_a_restarted_kubelet_may_ask_again(stub: services.RegistrationStub) -> None:
     """Each time with the same answer."""
-    first = stub.GetInfo(messages.InfoRequest(), timeout=1)
+    first = stub.GetInfo(messages.InfoRequest(), timeout=20)
     notify(stub, registered=True)
-    assert stub.GetInfo(messages.InfoRequest(), timeout=1) == first
+    assert stub.GetInfo(messages.InfoRequest(), timeout=20) == first
 
 
 def test_registration_is_noted(

@@ -14,7 +14,7 @@ from tests.fakes.scripted_collection import Collection
 from tests.fakes.scripted_server import ScriptedServer
 
 FAST = Pace(silence_s=20, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 @dataclass
@@ -53,7 +53,7 @@ def reflecting(
 ) -> Iterator[tuple[Reflector[int], ScriptedServer]]:
     """Run a reflector against *collection*."""
     with ScriptedServer(collection) as server:
-        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=5)
+        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=15)
         arguments: dict[str, Any] = {
             "params": {"labelSelector": "a=b"},
             "decode": decode,

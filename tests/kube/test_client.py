@@ -173,7 +173,7 @@ def test_a_refused_connection_is_a_connection_failure() -> None:
 def test_a_silent_server_is_a_connection_failure() -> None:
     """A read ends with the timeout."""
     with ScriptedServer(lambda _, exchange: exchange.hold()) as server:
-        client = client_of(server.url, timeout_s=0.1)
+        client = client_of(server.url, timeout_s=0.5)
         with pytest.raises(ConnectionFailedError):
             client.get("/x")
         client.close()

@@ -16,7 +16,7 @@ def client_of(url: str, **settings: object) -> Client:
     return Client(
         ClientConfig(host=url, **settings),  # type: ignore[arg-type]
         user_agent="test",
-        timeout_s=5,
+        timeout_s=15,
     )
 
 

@@ -16,7 +16,7 @@ from tests.fakes.scripted_server import Exchange, Request, Script, ScriptedServe
 
 POD = Regarding(api_version="v1", kind="Pod", name="p", uid="u-1", namespace="ns")
 NODE = Regarding(api_version="v1", kind="Node", name="n", uid="u-2")
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 class Received:
@@ -40,7 +40,7 @@ class Received:
 def recording(received: Received, *, repeat_s: float = 60.0) -> Iterator[EventRecorder]:
     """Run a recorder against a server."""
     with ScriptedServer(received) as server:
-        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=5)
+        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=15)
         recorder = EventRecorder(client, "gpuslice.io", "n", repeat_s=repeat_s)
         try:
             yield recorder
@@ -91,7 +91,7 @@ def test_an_event_of_a_node_lives_in_default() -> None:
 def test_repeats_are_counted_in_one_event() -> None:
     """The same again patches the count, no sooner than the interval."""
     received = Received()
-    with recording(received, repeat_s=0.3) as recorder:
+    with recording(received, repeat_s=1.0) as recorder:
         recorder.event(POD, "Warning", "PrepareFailed", "busy")
         created = received.next()
         for _ in range(4):

@@ -114,7 +114,7 @@ def test_silence_is_taken_for_a_dead_peer() -> None:
         ],
     )
     observed = Observed()
-    pace = Pace(silence_s=0.1, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
+    pace = Pace(silence_s=0.5, watch_s=20, first_wait_s=0.01, max_wait_s=0.02)
     with reflecting(collection, observed, pace) as (_, server):
         assert observed.next() == ("added", "a", None, 1)
         assert observed.next() == ("added", "b", None, 2)

@@ -18,7 +18,7 @@ def client_of(url: str, **settings: object) -> Client:
     return Client(
         ClientConfig(host=url, **settings),  # type: ignore[arg-type]
         user_agent="test",
-        timeout_s=5,
+        timeout_s=15,
     )
 
 
@@ -39,7 +39,7 @@ def test_a_watch_yields_lines_however_they_were_cut() -> None:
 
     with ScriptedServer(script) as server:
         client = client_of(server.url)
-        with client.watch("/w", {"resourceVersion": "5"}, timeout_s=5) as watch:
+        with client.watch("/w", {"resourceVersion": "5"}, timeout_s=15) as watch:
             lines = list(watch)
         client.close()
     assert lines == [b'{"a":1}', b'{"b":2}', b'{"c":3}', b'{"d":4}', b"half"]
@@ -55,7 +55,7 @@ def test_a_watch_works_without_chunks() -> None:
 
     with ScriptedServer(script) as server:
         client = client_of(server.url)
-        with client.watch("/w", {}, timeout_s=5) as watch:
+        with client.watch("/w", {}, timeout_s=15) as watch:
             assert list(watch) == [b'{"a":1}', b'{"b":2}']
         client.close()
 
@@ -65,7 +65,7 @@ def test_a_watch_can_be_refused() -> None:
     with ScriptedServer(lambda _, exchange: exchange.status(410, "Expired")) as server:
         client = client_of(server.url)
         with pytest.raises(GoneError):
-            client.watch("/w", {}, timeout_s=5)
+            client.watch("/w", {}, timeout_s=15)
         client.close()
 
 
@@ -80,7 +80,7 @@ def test_a_silent_watch_fails() -> None:
     with ScriptedServer(script) as server:
         client = client_of(server.url)
         seen: list[bytes] = []
-        with client.watch("/w", {}, timeout_s=0.1) as watch, pytest.raises(ConnectionFailedError):
+        with client.watch("/w", {}, timeout_s=0.5) as watch, pytest.raises(ConnectionFailedError):
             seen.extend(watch)
         client.close()
 
@@ -95,7 +95,7 @@ def test_a_cut_watch_fails() -> None:
 
     with ScriptedServer(script) as server:
         client = client_of(server.url)
-        with client.watch("/w", {}, timeout_s=5) as watch:
+        with client.watch("/w", {}, timeout_s=15) as watch:
             lines = iter(watch)
             assert next(lines) == b'{"a": 1}'
             with pytest.raises(ConnectionFailedError, match="watch of /w"):

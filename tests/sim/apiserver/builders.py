@@ -17,7 +17,7 @@ PODS = "/api/v1/namespaces/default/pods"
 SLICES = f"{DRA}/resourceslices"
 CLAIMS = f"{DRA}/namespaces/default/resourceclaims"
 DRIVER = "gpu.example.com"
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 def pod(name: str = "pod", **spec: Any) -> JsonObject:

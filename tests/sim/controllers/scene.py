@@ -9,7 +9,7 @@ from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import JsonObject
 from sim.apiserver.server import ApiServer
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 FINALIZER = "resource.kubernetes.io/delete-protection"
 DRIVER = "gpu.example.com"
 

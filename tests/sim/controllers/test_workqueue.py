@@ -4,7 +4,7 @@ import asyncio
 
 from sim.controllers.workqueue import RetryError, WorkQueue
 
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 def test_waiting_keys_are_not_doubled() -> None:
