@@ -148,5 +148,5 @@ class StateMachine(RuleBasedStateMachine):
 def test_any_order_of_changes_and_restarts_gives_the_same_state() -> None:
     """Two processes over one directory behave as one dict."""
     run_state_machine_as_test(
-        StateMachine, settings=settings(max_examples=15, stateful_step_count=20, deadline=None)
+        StateMachine, settings=settings(max_examples=10, stateful_step_count=20)
     )
