@@ -113,7 +113,7 @@ async def _try(plural: str, obj: JsonObject, namespace: str | None) -> None:
     ],
 )
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_broken_objects_are_refused(
     plural: str, obj: JsonObject, namespace: str | None, data: st.DataObject
 ) -> None:

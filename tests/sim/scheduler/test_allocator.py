@@ -87,7 +87,7 @@ REQUESTS = st.lists(st.tuples(ASKED, st.integers(1, 2)), min_size=1, max_size=3)
 
 
 @pytest.mark.parametrize("profile", ["1.36", "1.37"])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(steps=st.lists(st.tuples(REQUESTS, st.integers(0, 4)), max_size=10))
 def test_never_gives_more_than_there_is(
     profile: str, steps: list[tuple[list[tuple[dict[str, str], int]], int]]
