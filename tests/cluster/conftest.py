@@ -10,13 +10,12 @@ Options (for runs that name a path below this folder): --k8s MINOR, --cluster ex
 """
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
 from typing import Final
 
 import pytest
 
-from tests.cluster.assets import check_system, find
+from tests.cluster.assets import Assets, check_system, find
 from tests.cluster.cluster import RealCluster
 from tests.cluster.components import Options
 from tests.cluster.errors import MissingError
@@ -75,6 +74,19 @@ def _unfit(config: pytest.Config, marked: list[pytest.Item]) -> list[pytest.Item
     return [item for item, mark in marks if mark and mark.kwargs.get("nodes", True)]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the ends of the cluster's logs with a marked test that fails."""
+    report = yield
+    running = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and isinstance(running, RealCluster):
+        for path in sorted(running.state.logs.glob("*.log")):
+            report.sections.append((f"end of {path.name}", running.last_lines(path.stem)))
+    return report
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -85,12 +97,18 @@ def pytest_terminal_summary(
 
 
 @pytest.fixture(scope="session")
+def assets(request: pytest.FixtureRequest) -> Assets:
+    """Return the programs of the cluster."""
+    return find(minor_of(request.config))
+
+
+@pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """Return the cluster of three nodes that all scenes of a session share."""
     options = Options(minor=minor_of(request.config), nodes=3)
     # One folder for all sessions, so that each clears what a killed one left behind.
     folder = state_base(os.environ) / "tests"
-    with bring_up(Path(folder), options) as running:
+    with bring_up(folder, options) as running:
         yield running
 
 
@@ -112,5 +130,5 @@ def _in_network(request: pytest.FixtureRequest) -> Iterator[None]:
     if mark is None or not names:
         yield
         return
-    with request.getfixturevalue(sorted(names)[0]).network():
+    with request.getfixturevalue(min(names)).network():
         yield
