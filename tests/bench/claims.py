@@ -30,6 +30,8 @@ class Claim:
 
     number: int
     limited: bool
+    given_uid: str = ""
+    """Where a server gave it one."""
 
     @property
     def name(self) -> str:
@@ -39,7 +41,7 @@ class Claim:
     @property
     def uid(self) -> str:
         """Return the object's UID."""
-        return str(uuid.uuid5(_UUIDS, self.name))
+        return self.given_uid or str(uuid.uuid5(_UUIDS, self.name))
 
     def body(self, gpu_uuids: list[str]) -> bytes:
         """Return the object as it stands in an answer."""
