@@ -26,17 +26,20 @@ class Loops:
     ) -> None:
         """Call *work* now, then every *interval_s*, and *settle_s* after *wake* was set."""
         pause = wake or threading.Event()
-        self._wakes.append(pause)
 
         def wait() -> None:
             if pause.wait(interval_s):
                 # What comes in a burst is answered once.
                 self.stopping.wait(settle_s)
 
-        self.run(f"{work.__qualname__}", lambda: self._repeat(work, pause, wait))
+        self.run(work.__qualname__, lambda: self._repeat(work, pause, wait), wake=pause)
 
-    def run(self, name: str, body: Callable[[], None]) -> None:
-        """Run *body*, which ends by itself once `stopping` is set, in a thread."""
+    def run(
+        self, name: str, body: Callable[[], None], *, wake: threading.Event | None = None
+    ) -> None:
+        """Run *body* in a thread; it ends by itself once `stopping`, and then *wake*, are set."""
+        if wake is not None:
+            self._wakes.append(wake)
         thread = threading.Thread(target=body, name=name, daemon=True)
         self._threads.append(thread)
         thread.start()

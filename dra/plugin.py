@@ -202,7 +202,9 @@ class Plugin:
             driver=names.DRIVER,
             pod_uid=settings.pod_uid,
         )
-        self._registration = RegistrationServicer(str(self._paths.dra))
+        self._registration = RegistrationServicer(
+            str(self._paths.dra), registered=self._publication.look_again.set
+        )
         self._streams = HealthStreams(
             pool=settings.node_name, devices=lambda: list(self._publication.devices())
         )
@@ -231,7 +233,10 @@ class Plugin:
     def _start_loops(self) -> None:
         settings, loops = self._settings, self._loops
         self._pods.start()
-        loops.run("publication", lambda: self._publication.run(loops.stopping))
+        publication = self._publication
+        loops.run(
+            "publication", lambda: publication.run(loops.stopping), wake=publication.look_again
+        )
         loops.run(
             "inventory",
             lambda: self._inventory.run(loops.stopping, interval_s=settings.scan_interval_s),

@@ -1,7 +1,8 @@
 """From a running process to published devices: find out who the node is, then publish.
 
 Slices are owned by their Node, so that they go with it; its UID has to be read first, and the API
-server may not answer yet while kubelet already calls.
+server may not answer yet while kubelet already calls. A Node that was deleted comes back under
+another UID, with a kubelet that starts and registers its plugins anew: then it is read again.
 """
 
 import json
@@ -38,6 +39,8 @@ class Publication:
         self._publisher: Publisher | None = None
         self._node_uid: str | None = None
         self._problem = "the node has not been looked up yet"
+        self.look_again = threading.Event()
+        """Set it when kubelet has registered the plugin, and to have `run` look at its end."""
 
     def set_inventory(self, inventory: Inventory) -> None:
         """Have *inventory* published as soon as that is possible."""
@@ -51,10 +54,15 @@ class Publication:
         return self._inventory
 
     def run(self, stopping: threading.Event) -> None:
-        """Look the node up until that succeeds, start publishing, and stop when told to."""
-        while not stopping.is_set() and not self._start():
-            stopping.wait(RETRY_S)
-        stopping.wait()
+        """Look the node up whenever that is due and publish for it, until *stopping* is set."""
+        while True:
+            # In this order: whoever stops this sets *stopping* first.
+            self.look_again.clear()
+            if stopping.is_set():
+                break
+            while not stopping.is_set() and not self._look():
+                stopping.wait(RETRY_S)
+            self.look_again.wait()
         if self._publisher is not None:
             self._publisher.stop()
 
@@ -74,7 +82,8 @@ class Publication:
         """Return why the devices are not on the server as wanted, `None` when they are."""
         return self._publisher.ready() if self._publisher else self._problem
 
-    def _start(self) -> bool:
+    def _look(self) -> bool:
+        """Publish for the node as it is now; tell whether it could be read."""
         try:
             node = json.loads(self._client.get(paths.nodes(self._node_name)))
             uid = str(node["metadata"]["uid"])
@@ -84,11 +93,17 @@ class Publication:
                 log.warning("node not read", reason=problem)
             self._problem = problem
             return False
-        self._node_uid = uid
-        publisher = self._make(uid)
+        if uid != self._node_uid:
+            self._publish_for(uid)
+        return True
+
+    def _publish_for(self, node_uid: str) -> None:
+        before, publisher = self._publisher, self._make(node_uid)
+        if before is not None:
+            log.info("node found to be another one", node_uid=node_uid)
+            before.stop()
         with self._lock:
-            self._publisher = publisher
+            self._node_uid, self._publisher = node_uid, publisher
             if self._inventory is not None:
                 publisher.set_inventory(self._inventory)
         publisher.start()
-        return True

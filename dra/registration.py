@@ -5,6 +5,7 @@ made from memory and the service starts last. A restarted kubelet asks again: th
 """
 
 import time
+from collections.abc import Callable
 
 import grpc
 import structlog
@@ -29,7 +30,9 @@ log = structlog.get_logger(__name__)
 class RegistrationServicer(registration_grpc.RegistrationServicer):
     """Answers kubelet and remembers what it said last."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, registered: Callable[[], None] = lambda: None) -> None:
+        """Answer for the DRA socket at *endpoint*; call *registered* each time it is taken."""
+        self._on_registered = registered
         self._info = registration.PluginInfo(
             type=PLUGIN_TYPE,
             name=names.DRIVER,
@@ -57,6 +60,7 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
             log.error("registration refused", reason=request.error)
             context.abort(grpc.StatusCode.INTERNAL, f"not registered: {request.error}")
         log.info("registered with kubelet")
+        self._on_registered()
         return registration.RegistrationStatusResponse()
 
     def problem(self) -> str | None:
