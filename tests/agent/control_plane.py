@@ -121,20 +121,34 @@ class ControlPlane:
         self, claim: Claim, *results: JsonObject, configs: Sequence[JsonObject] = ()
     ) -> None:
         """Give *claim* the *results* in place of what it has."""
-        api = self.server.api
-        stored = self.run(api.get("resourceclaims", claim.name, claim.namespace))
-        if stored.get("status", {}).get("allocation"):
-            stored["status"] = {}
-            stored = self.run(api.update("resourceclaims", stored, subresource="status"))
+        self.deallocate(claim)
         devices: JsonObject = {"results": list(results)}
         if configs:
             devices["config"] = list(configs)
-        stored["status"] = {"allocation": {"devices": devices}}
-        self.run(api.update("resourceclaims", stored, subresource="status"))
+        self._set_status(claim, {"allocation": {"devices": devices}})
+
+    def deallocate(self, claim: Claim) -> None:
+        """Take from *claim* what it has, if anything."""
+        if self._get(claim).get("status"):
+            self._set_status(claim, {})
+
+    def reserve(self, claim: Claim) -> None:
+        """Add a pod to the users of *claim*."""
+        status = self._get(claim)["status"]
+        uid = str(uuid.uuid4())
+        user = {"resource": "pods", "name": f"pod-{uid}", "uid": uid}
+        self._set_status(claim, {**status, "reservedFor": [*status.get("reservedFor", []), user]})
 
     def delete(self, claim: Claim) -> None:
         """Delete *claim*, whoever uses it."""
         self.run(self.server.api.delete("resourceclaims", claim.name, claim.namespace))
+
+    def _get(self, claim: Claim) -> JsonObject:
+        return self.run(self.server.api.get("resourceclaims", claim.name, claim.namespace))
+
+    def _set_status(self, claim: Claim, status: JsonObject) -> None:
+        body = {**self._get(claim), "status": status}
+        self.run(self.server.api.update("resourceclaims", body, subresource="status"))
 
     def slices(self) -> list[JsonObject]:
         """Return the ResourceSlices."""

@@ -1,6 +1,7 @@
 """A node's files: GPUs, driver, kubelet's directories, and what the agent leaves in them."""
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,19 +80,29 @@ class Host:
         self._boots += 1
         self._write_boot_id()
 
+    def boot_id(self) -> str:
+        """Return the id of the present boot."""
+        return f"boot-{self._boots}"
+
+    def forget(self) -> None:
+        """Be a node on which no agent ever ran."""
+        self.unmount()
+        for directory in (self.cdi, self.state, self.regions):
+            shutil.rmtree(directory, ignore_errors=True)
+
     def unmount(self) -> None:
         """Take off all that is mounted below the node's directory."""
         for point in reversed(mounts.mounted_below(self.root)):
             mounts.unmount(point)
 
-    def holdings(self) -> Holdings:
-        """Return what is on the disk now."""
+    def holdings(self, prepared: Iterable[str] | None = None) -> Holdings:
+        """Return what is on the disk now; *prepared* spares the look into the state."""
         in_cdi = {path.name for path in self.cdi.iterdir()} if self.cdi.is_dir() else set()
         prefix, suffix = "k8s.gpuslice.io-claim_", ".json"
         specs = {name for name in in_cdi if name.startswith(prefix) and name.endswith(suffix)}
         regions = self.regions.iterdir() if self.regions.is_dir() else ()
         return Holdings(
-            prepared=frozenset(self.claims()),
+            prepared=frozenset(self.claims() if prepared is None else prepared),
             specs=frozenset(name.removeprefix(prefix).removesuffix(suffix) for name in specs),
             regions=frozenset(path.name for path in regions),
             mounts=tuple(sorted(path.name for path in mounts.mounted_below(self.regions))),
@@ -121,7 +132,7 @@ class Host:
     def _write_boot_id(self) -> None:
         path = self.files / "proc/sys/kernel/random/boot_id"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"boot-{self._boots}\n", encoding="utf-8")
+        path.write_text(f"{self.boot_id()}\n", encoding="utf-8")
 
 
 def held(*limited: str, whole: frozenset[str] = frozenset()) -> Holdings:

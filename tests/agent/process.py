@@ -98,11 +98,11 @@ class Agent:
         return response.status, response.data.decode()
 
     def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
-        """Return each metric's values by its labels' values."""
+        """Return each metric's values by its labels' values, in the order of the labels' names."""
         found: dict[str, dict[tuple[str, ...], float]] = {}
         for family in text_string_to_metric_families(self.ask("/metrics")[1]):
             for sample in family.samples:
-                labels = tuple(str(value) for value in sample.labels.values())
+                labels = tuple(str(sample.labels[name]) for name in sorted(sample.labels))
                 found.setdefault(sample.name, {})[labels] = sample.value
         return found
 

@@ -21,13 +21,13 @@ class Scene:
         self.host = Host(root, gpus)
         self.control = ControlPlane()
         self.kubelet = Kubelet(self.host.plugin / "dra.sock")
-        self._kubeconfig = root / "kubeconfig"
+        self.kubeconfig = root / "kubeconfig"
         self._agents: list[Agent] = []
-        self.control.start(self._kubeconfig)
+        self.control.start(self.kubeconfig)
 
     def agent(self, *flags: str, die_at: FaultPoint | None = None) -> Agent:
         """Begin to start an agent with *flags* beside those that every agent has."""
-        made = Agent(self.host, self._kubeconfig, len(self._agents), *flags)
+        made = Agent(self.host, self.kubeconfig, len(self._agents), *flags)
         if die_at is not None:
             made.die_at(die_at)
         self._agents.append(made)

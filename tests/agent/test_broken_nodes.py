@@ -229,3 +229,21 @@ def test_shares_need_the_library_that_limits_them(stage: Scene) -> None:
     assert kubelet.prepare(unlimited) == answer(unlimited, results[1])
     assert kubelet.prepare(partition) == answer(partition, results[2])
     assert host.holdings() == held(whole=frozenset([unlimited.uid, partition.uid]))
+
+
+def test_an_api_server_that_is_away_stops_only_prepares(stage: Scene) -> None:
+    """Claims are released without it; a prepare is refused with the reason and works later."""
+    host, control, kubelet = stage.host, stage.control, stage.kubelet
+    stage.started()
+    ended, _ = prepared(stage)
+    result = share(host.device(0))
+    claim = control.claim(result)
+
+    control.run(control.server.pause())
+    error = kubelet.prepare(claim).error
+
+    assert error.startswith(f"ApiUnreachable: claim: `default/{claim.name} uid {claim.uid}`; ")
+    assert kubelet.unprepare(ended) == ""
+    assert host.holdings() == Holdings()
+    control.run(control.server.resume())
+    assert kubelet.prepare(claim) == answer(claim, result)

@@ -14,6 +14,7 @@ from dra.state import StateStore
 from tests.agent.control_plane import Claim, JsonObject, share
 from tests.agent.host import Holdings, held
 from tests.agent.kubelet import answer
+from tests.agent.mounts import read_only
 from tests.agent.process import Agent
 from tests.agent.scene import Scene, until
 
@@ -30,6 +31,7 @@ OF_REALLOCATION = [
     FaultPoint.REGION_REMOVED,
     FaultPoint.REGION_CREATED,
 ]
+OF_WITHDRAWAL = [FaultPoint.SPEC_DELETED, FaultPoint.REGION_REMOVED]
 
 TOTAL_MIB = 23034
 """Memory of the first GPU."""
@@ -188,5 +190,21 @@ def test_a_crash_in_the_prepare_of_a_new_allocation_is_repaired(
     spec = stage.host.spec(claim.uid).read_text()
     assert "CUDA_DEVICE_MEMORY_LIMIT_0=1000m" in spec
     assert set(stage.host.region(claim.uid).read_bytes()) == {0}
+    assert stage.kubelet.unprepare(claim) == ""
+    check_all_given_back(stage, last)
+
+
+@pytest.mark.parametrize("point", OF_WITHDRAWAL)
+def test_a_crash_in_a_withdrawal_is_repaired(stage: Scene, point: FaultPoint) -> None:
+    """An agent that is killed while it takes back what it could not end leaves nothing wrong."""
+    result = share(stage.host.device(0))
+    agent = stage.started()
+    with read_only(stage.host.cdi):
+        claim = crash_in_prepare(stage, agent, point, result)
+
+    last = stage.started()
+    assert stage.kubelet.prepare(claim) == answer(claim, result)
+    assert stage.host.holdings() == held(claim.uid)
+    check_granted(last, 3000)
     assert stage.kubelet.unprepare(claim) == ""
     check_all_given_back(stage, last)

@@ -10,13 +10,17 @@ from tests.agent.scene import Scene, until
 
 
 class Prepared:
-    """Three claims that pods use: a share, shares of two GPUs, and a MIG device."""
+    """Three claims that pods use: a share, three shares of two GPUs, and a MIG device."""
 
     def __init__(self, stage: Scene) -> None:
         host = stage.host
         self._results: list[list[JsonObject]] = [
             [share(host.device(0))],
-            [share(host.device(0), "1Gi", "0"), share(host.device(1), request="b")],
+            [
+                share(host.device(0), "1Gi", "0"),
+                share(host.device(0), "2Gi", "10", request="b"),
+                share(host.device(1), request="c"),
+            ],
             [whole(host.partition(2, 0))],
         ]
         self.claims: list[Claim] = [stage.control.claim(*each) for each in self._results]

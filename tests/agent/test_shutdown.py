@@ -1,7 +1,5 @@
 """How the agent ends: everything stays that pods and the scheduler need."""
 
-from pathlib import Path
-
 import grpc
 
 from protos import dra_health_v1_pb2, dra_health_v1_pb2_grpc
@@ -13,7 +11,7 @@ from tests.agent.scene import Scene, until
 
 def sockets(stage: Scene) -> set[str]:
     """Return the names of the plugin's sockets."""
-    found: list[Path] = [*stage.host.plugin.iterdir(), *stage.host.registry.iterdir()]
+    found = [*stage.host.plugin.iterdir(), *stage.host.registry.iterdir()]
     return {path.name for path in found if path.is_socket()}
 
 
