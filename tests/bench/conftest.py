@@ -1,4 +1,4 @@
-"""One node for all benchmarks, with bytecode compiled by a first start that counts for nothing."""
+"""One node for all benchmarks, with bytecode compiled by first starts that count for nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +13,14 @@ from tests.bench.node import Agent, Node, forget, made_node, prepared_cluster
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """Build a node with eight GPUs."""
     with made_node(tmp_path_factory.mktemp("node")) as node:
-        with prepared_cluster(node, []) as cluster:
-            agent = Agent(node, node.directory / "first", cluster)
-            try:
-                Kubelet(agent.registry).close()
-            finally:
-                agent.process.stop()
+        for optimize in ("", "2"):
+            with prepared_cluster(node, []) as cluster:
+                root = node.directory / f"first{optimize}"
+                agent = Agent(node, root, cluster, {"PYTHONOPTIMIZE": optimize})
+                try:
+                    Kubelet(agent.registry).close()
+                finally:
+                    agent.process.stop()
         yield node
 
 

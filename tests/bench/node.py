@@ -95,9 +95,16 @@ def prepared_cluster(node: Node, claims: Sequence[Claim]) -> Iterator[Cluster]:
 class Agent:
     """The agent's process and where it keeps things."""
 
-    def __init__(self, node: Node, kubelet_root: Path, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        node: Node,
+        kubelet_root: Path,
+        cluster: Cluster,
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.kubelet_root = kubelet_root
         environment = {
+            **(environment or {}),
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(cluster.port),
         }
