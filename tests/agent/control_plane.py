@@ -1,20 +1,17 @@
-"""The API server in a thread of its own, and what a scheduler would write there."""
+"""The API server, and what a scheduler would write there."""
 
-import asyncio
-import threading
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from gpu import names
 from protos import dra_v1_pb2
-from sim.apiserver.server import ApiServer
 from tests.agent.host import NODE
+from tests.fakes.api_server import ServerThread
 
 JsonObject = dict[str, Any]
-Value = TypeVar("Value")
 
 NAMESPACE = "default"
 
@@ -54,41 +51,20 @@ def config(source: str = "FromClaim", **parameters: Any) -> JsonObject:
     return {"source": source, "opaque": {"driver": names.DRIVER, "parameters": typed}}
 
 
-class ControlPlane:
-    """Use its methods from the test's thread; `start` and `stop` it."""
+class ControlPlane(ServerThread):
+    """A server that the agent finds by *kubeconfig*, with the agent's node."""
 
-    def __init__(self) -> None:
-        self.server = ApiServer()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+    def __init__(self, kubeconfig: Path) -> None:
+        super().__init__()
+        self._kubeconfig = kubeconfig
         self._count = 0
 
-    def start(self, kubeconfig: Path) -> None:
+    def start(self) -> None:
         """Listen, and write the file by which the agent finds the way here."""
-        self._thread.start()
-        self.run(self.server.start())
-        self.call(self.server.write_kubeconfig, kubeconfig)
+        super().start()
+        self.call(self.server.write_kubeconfig, self._kubeconfig)
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         self.run(self.server.api.create("nodes", node))
-
-    def stop(self) -> None:
-        """Stop listening and end the thread."""
-        self.run(self.server.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Run *work* in the server's loop and return its value."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
-
-    def call(self, function: Callable[..., Value], *args: Any, **options: Any) -> Value:
-        """Call *function* in the server's loop."""
-
-        async def work() -> Value:
-            return function(*args, **options)
-
-        return self.run(work())
 
     def claim(
         self,

@@ -2,8 +2,7 @@
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from dra.faults import FaultPoint
 from tests.agent.control_plane import ControlPlane
 from tests.agent.host import GPUS, Host
 from tests.agent.kubelet import Kubelet
-from tests.agent.process import DEADLINE_S, Agent
+from tests.agent.process import Agent
 
 
 class Scene:
@@ -19,11 +18,11 @@ class Scene:
 
     def __init__(self, root: Path, gpus: str) -> None:
         self.host = Host(root, gpus)
-        self.control = ControlPlane()
         self.kubelet = Kubelet(self.host.plugin / "dra.sock")
         self.kubeconfig = root / "kubeconfig"
+        self.control = ControlPlane(self.kubeconfig)
         self._agents: list[Agent] = []
-        self.control.start(self.kubeconfig)
+        self.control.start()
 
     def agent(self, *flags: str, die_at: FaultPoint | None = None) -> Agent:
         """Begin to start an agent with *flags* beside those that every agent has."""
@@ -59,13 +58,3 @@ def scene(gpus: str = GPUS) -> Iterator[Scene]:
     finally:
         made.stop()
         shutil.rmtree(root)
-
-
-def until(predicate: Callable[[], object]) -> None:
-    """Wait until *predicate* holds."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not predicate():
-        if time.monotonic() > deadline:
-            message = f"never came true: {predicate.__doc__ or predicate.__qualname__}"
-            raise AssertionError(message)
-        time.sleep(0.01)

@@ -10,7 +10,8 @@ from tests.agent.control_plane import Claim, JsonObject, config, share, whole
 from tests.agent.host import Holdings, Host, held
 from tests.agent.kubelet import answer
 from tests.agent.mounts import fill, may_mount, read_only, small_disk
-from tests.agent.scene import Scene, until
+from tests.agent.scene import Scene
+from tests.patience import eventually
 
 needs_mounts = pytest.mark.skipif(not may_mount(), reason="the right to mount is needed")
 
@@ -208,7 +209,7 @@ def test_an_agent_waits_for_the_driver(stage: Scene) -> None:
     assert agent.ask("/healthz")[0] == 200
 
     host.install_driver()
-    until(lambda: "gpus: ok\n" in agent.ask("/readyz")[1])
+    eventually(lambda: "gpus: ok\n" in agent.ask("/readyz")[1])
     assert stage.kubelet.prepare(claim) == answer(claim, result)
 
 

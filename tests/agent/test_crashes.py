@@ -16,7 +16,8 @@ from tests.agent.host import Holdings, held
 from tests.agent.kubelet import answer
 from tests.agent.mounts import read_only
 from tests.agent.process import Agent
-from tests.agent.scene import Scene, until
+from tests.agent.scene import Scene
+from tests.patience import eventually
 
 POINTS = list(FaultPoint)
 _END_OF_PREPARE = POINTS.index(FaultPoint.PREPARE_ANSWERED) + 1
@@ -158,7 +159,7 @@ def test_a_crash_while_restoring_is_repaired(stage: Scene, point: FaultPoint) ->
     assert killed(stage.agent(die_at=point))
 
     stage.started()
-    until(lambda: stage.host.holdings() == held(claim.uid))
+    eventually(lambda: stage.host.holdings() == held(claim.uid))
     assert stage.kubelet.prepare(claim) == answer(claim, result)
 
 

@@ -9,7 +9,8 @@ from gpu import names
 from tests.agent.control_plane import Claim, JsonObject, config, share, whole
 from tests.agent.host import Holdings, held
 from tests.agent.kubelet import answer
-from tests.agent.scene import Scene, scene, until
+from tests.agent.scene import Scene, scene
+from tests.patience import eventually
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +242,7 @@ def test_a_device_that_went_away_is_refused(running: Scene) -> None:
     gpus = host.gpus_file.read_text(encoding="utf-8").partition("\n")[2]
 
     host.set_gpus("gpus: [{profile: l4}]")
-    until(lambda: gone not in published(running))
+    eventually(lambda: gone not in published(running))
 
     new = running.control.claim(share(gone))
     for claim in (old, new):
@@ -252,7 +253,7 @@ def test_a_device_that_went_away_is_refused(running: Scene) -> None:
     assert running.kubelet.unprepare(old) == ""
     assert host.holdings() == Holdings()
     host.set_gpus(gpus)
-    until(lambda: gone in published(running))
+    eventually(lambda: gone in published(running))
     assert running.kubelet.prepare(new).error == ""
     assert running.kubelet.unprepare(new) == ""
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from tests.agent.control_plane import Claim, JsonObject, share, whole
 from tests.agent.host import Holdings, Host, held
 from tests.agent.kubelet import answer
-from tests.agent.scene import Scene, until
+from tests.agent.scene import Scene
+from tests.patience import eventually
 
 
 class Prepared:
@@ -62,7 +63,7 @@ def test_a_restart_changes_nothing_for_running_pods(stage: Scene) -> None:
     host.spec("left-over").write_text("{}", encoding="utf-8")
 
     second = stage.started()
-    until(lambda: not host.spec("left-over").exists())
+    eventually(lambda: not host.spec("left-over").exists())
 
     assert {path: identity(path) for path in files} == files
     assert before == prepared.expected()
@@ -87,7 +88,7 @@ def test_a_reboot_is_repaired_without_a_call(stage: Scene) -> None:
     )
 
     second = stage.started()
-    until(lambda: host.holdings() == prepared.holdings)
+    eventually(lambda: host.holdings() == prepared.holdings)
 
     assert prepared.specs(host) == specs
     assert [record["event"] for record in second.log()].count("claim restored") == 3
@@ -104,7 +105,7 @@ def test_a_wiped_cdi_directory_is_filled_again(stage: Scene) -> None:
 
     shutil.rmtree(stage.host.cdi)
 
-    until(lambda: stage.host.holdings() == prepared.holdings)
+    eventually(lambda: stage.host.holdings() == prepared.holdings)
     assert prepared.specs(stage.host) == specs
 
 
@@ -117,4 +118,4 @@ def test_a_changed_spec_is_put_right(stage: Scene) -> None:
 
     stage.host.spec(prepared.claims[0].uid).write_text("{}", encoding="utf-8")
 
-    until(lambda: prepared.specs(stage.host) == specs)
+    eventually(lambda: prepared.specs(stage.host) == specs)

@@ -9,7 +9,8 @@ from tests.agent.control_plane import share
 from tests.agent.host import Holdings, held
 from tests.agent.kubelet import Kubelet, answer, register
 from tests.agent.process import Agent
-from tests.agent.scene import Scene, until
+from tests.agent.scene import Scene
+from tests.patience import eventually
 
 OLD = "0b9d4f6e-1111-4222-8333-944445555666"
 NEW = "f1e2d3c4-1111-4222-8333-944445555666"
@@ -61,7 +62,7 @@ def test_the_end_of_the_old_agent_leaves_the_new_one_alone(stage: Scene) -> None
     leaving, staying = both(stage)
     result = share(host.device(0))
     claim = stage.control.claim(result)
-    until(stage.control.slices)
+    eventually(stage.control.slices)
     published = stage.control.slices()
     with registered(stage, OLD) as old, registered(stage, NEW) as new:
         assert old.prepare(claim) == answer(claim, result)
@@ -72,7 +73,7 @@ def test_the_end_of_the_old_agent_leaves_the_new_one_alone(stage: Scene) -> None
         assert sockets(host.registry) == {f"gpuslice.io-{NEW}-reg.sock"}
         assert new.prepare(claim) == answer(claim, result)
         assert host.holdings() == held(claim.uid)
-        until(lambda: staying.ask("/readyz")[0] == 200)
+        eventually(lambda: staying.ask("/readyz")[0] == 200)
         assert stage.control.slices() == published
         assert staying.metrics()["gpuslice_granted_memory_mib"].popitem()[1] == 3000
 
