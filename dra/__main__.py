@@ -1,9 +1,11 @@
 """Run the kubelet plugin: `python -m dra`."""
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 # Before anything else, and before anything else that logs: see there.
 from dra import lean  # isort: skip
@@ -45,8 +47,16 @@ def read_settings(arguments: Sequence[str]) -> AgentSettings:
     return settings
 
 
-def run(make: Callable[[], Plugin]) -> int:
-    """Run the plugin that *make* returns until a signal ends it."""
+def run(make: Callable[[], Plugin]) -> NoReturn:
+    """Run the plugin that *make* returns until a signal ends it, then end the process."""
+    status = _run(make)
+    # Calls that wait for a silent API server have nobody left to answer, and would keep the
+    # process for as long as they wait. They may be cut off anywhere, as by a crash.
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _run(make: Callable[[], Plugin]) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: ended.set())
