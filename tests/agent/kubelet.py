@@ -59,6 +59,12 @@ class Kubelet:
         """Prepare one claim and return its entry."""
         return self.prepare_all(claim).claims[claim.uid]
 
+    def begin_prepare(self, claim: Claim) -> "grpc.Future[Any]":
+        """Send the call that prepares one claim, without waiting for the answer."""
+        request = dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim.message()])
+        call = self._v1.NodePrepareResources
+        return call.future(request, timeout=CALL_S, wait_for_ready=True)
+
     def prepare_v1beta1(self, claim: Claim) -> dra_v1beta1_pb2.NodePrepareResourceResponse:
         """Prepare one claim by the older version."""
         one = dra_v1beta1_pb2.Claim(namespace=claim.namespace, name=claim.name, uid=claim.uid)
