@@ -17,8 +17,10 @@ from dra.regions import RegionStore
 from dra.state import StateStore
 from gpu.model import Gpu
 from gpu.refusal import RefusedError
-from tests.dra.builders import BOOT_ID, NODE, UID, a_gpu, a_view
+from tests.dra.builders import BOOT_ID, NODE, UID, a_claim, a_gpu, a_result, a_view
 from tests.fakes.claim_server import ClaimServer
+
+UID_2 = UID[:-1] + "2"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,3 +113,9 @@ class Node:
 def traces_of(*uids: str) -> dict[str, set[str]]:
     """Return what exactly the claims *uids*, all limited, leave on a node."""
     return {"state": set(uids), "specs": set(uids), "regions": set(uids)}
+
+
+def put_second(server: ClaimServer, memory: str | None, gpu: int = 0) -> None:
+    """Add a claim of another pod to *server*."""
+    result = a_result(a_gpu(gpu), memory)
+    server.put(a_claim(result, name="second", uid=UID_2))

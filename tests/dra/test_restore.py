@@ -1,37 +1,10 @@
 """Putting back what prepared claims need, and removing what belongs to none."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.dra.builders import UID, a_claim, a_gpu, a_result
-from tests.dra.nodes import Node, traces_of
+from tests.dra.builders import UID, a_gpu
+from tests.dra.nodes import UID_2, Node, put_second, traces_of
 from tests.fakes.claim_server import ClaimServer
-
-UID_2 = UID[:-1] + "2"
-
-
-@pytest.fixture
-def server() -> Iterator[ClaimServer]:
-    """Run an API server with one claim for 3000 MiB of GPU 0."""
-    with ClaimServer(a_claim(a_result(a_gpu(0), "3000Mi"))) as server:
-        yield server
-
-
-@pytest.fixture
-def node(tmp_path: Path, server: ClaimServer) -> Iterator[Node]:
-    """Run a plugin on a node with two GPUs."""
-    node = Node(tmp_path, server)
-    yield node
-    node.close()
-
-
-def put_second(server: ClaimServer, memory: str | None, gpu: int = 0) -> None:
-    """Add a claim of another pod to *server*."""
-    result = a_result(a_gpu(gpu), memory)
-    server.put(a_claim(result, name="second", uid=UID_2))
 
 
 def test_restore_repairs_what_was_lost(node: Node) -> None:

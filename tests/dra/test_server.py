@@ -10,7 +10,7 @@ from dra.metrics import Metrics
 from gpu import names
 from protos import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
 from tests.dra.builders import NODE, UID, a_claim, a_gpu, a_result
-from tests.dra.nodes import Node, traces_of
+from tests.dra.nodes import UID_2, Node, traces_of
 from tests.dra.sockets import channel_to, serving
 from tests.fakes.claim_server import ClaimServer
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dra.record import PreparedClaim
 
 SHARE_ID = "5a5a0000-0000-4000-8000-000000000001"
-UID_2 = UID[:-1] + "2"
 VERSIONS = [(dra_v1_pb2, dra_v1_pb2_grpc), (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)]
 
 
@@ -50,14 +49,6 @@ class Kubelet:
         return [
             self._messages.Claim(namespace="team-a", name=name, uid=uid) for name, uid in claims
         ]
-
-
-@pytest.fixture
-def node(tmp_path: Path, server: ClaimServer) -> Iterator[Node]:
-    """Run a plugin on a node with two GPUs."""
-    node = Node(tmp_path, server)
-    yield node
-    node.close()
 
 
 @pytest.fixture(params=VERSIONS, ids=["v1", "v1beta1"])
