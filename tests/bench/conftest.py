@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.figures import show_machine
 from tests.bench.kubelet import Kubelet
 from tests.bench.node import Agent, Node, forget, made_node, prepared_cluster
 
@@ -29,3 +30,9 @@ def kubelet_roots(tmp_path: Path) -> Iterator[Path]:
     """Return a directory for kubelets' roots; nothing stays mounted on it."""
     yield tmp_path
     forget(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _machine() -> None:
+    """Begin each benchmark's figures with the machine's."""
+    show_machine()

@@ -4,6 +4,8 @@ A benchmark never fails by its numbers, because machines differ and this one has
 """
 
 import math
+import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +34,18 @@ def show(group: str, name: str, value: float, goal: Goal | None = None, note: st
     if note:
         parts.append(f"({note})")
     print(*parts, flush=True)
+
+
+def show_machine() -> None:
+    """Print what else decides the figures: the load, the CPUs and how fast one of them computes."""
+    load, _, _ = os.getloadavg()
+    show("machine", "load", load, note=f"{os.cpu_count()} CPUs; above that others take part")
+    took_ms = []
+    for _ in range(5):
+        began = time.perf_counter()
+        sum(number * number for number in range(200_000))
+        took_ms.append((time.perf_counter() - began) * 1000)
+    show("machine", "calibration_ms", min(took_ms), note="200,000 squares")
 
 
 def text_of(value: float) -> str:
