@@ -12,6 +12,8 @@ from tests.cluster.places import ISSUER, SERVICE_RANGE, State, node_address
 
 CONTAINERD_SOCKET: Final = "/run/containerd/containerd.sock"
 KUBELET_ROOT: Final = "/var/lib/kubelet"
+# Made by both who look for plugins there; their own choice would be outside the cluster's folders.
+VOLUME_PLUGINS: Final = f"{KUBELET_ROOT}/volume-plugins"
 CDI_FOLDERS: Final = ("/etc/cdi", "/run/cdi")
 _ETCD: Final = "http://127.0.0.1:2379"
 
@@ -79,6 +81,12 @@ def api_server(assets: Assets, state: State, options: Options) -> Component:
             f"--service-account-signing-key-file={pki / 'service-account.key'}",
             f"--service-account-issuer={ISSUER}",
             f"--service-cluster-ip-range={SERVICE_RANGE}",
+            # Nobody holds such a certificate; without it the others log errors for ever.
+            f"--requestheader-client-ca-file={pki / 'ca.crt'}",
+            "--requestheader-allowed-names=front-proxy",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
@@ -109,6 +117,7 @@ def controller_manager(assets: Assets, state: State, options: Options) -> Compon
             f"--service-account-private-key-file={state.pki / 'service-account.key'}",
             f"--root-ca-file={state.pki / 'ca.crt'}",
             f"--service-cluster-ip-range={SERVICE_RANGE}",
+            f"--flex-volume-plugin-dir={VOLUME_PLUGINS}",
             "--leader-elect=false",
             *options.gate_flags(),
         ),
@@ -184,6 +193,7 @@ def write_kubelet_config(state: State) -> None:
         "nodeStatusUpdateFrequency": "5s",
         "syncFrequency": "10s",
         "volumeStatsAggPeriod": "-1s",
+        "volumePluginDir": VOLUME_PLUGINS,
     }
     (state.config / "kubelet.json").write_text(json.dumps(text, indent=1))
 
@@ -207,7 +217,6 @@ snapshotter = "{snapshotter}"
 sandbox = "{PAUSE}"
 
 [plugins."io.containerd.cri.v1.runtime"]
-enable_cdi = true
 cdi_spec_dirs = [{folders}]
 restrict_oom_score_adj = true
 

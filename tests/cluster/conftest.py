@@ -11,6 +11,7 @@ Options (for runs that name a path below this folder): --k8s MINOR, --cluster ex
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -22,8 +23,10 @@ from tests.cluster.errors import MissingError
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.go_modules import minors
 from tests.cluster.places import state_base
+from tests.cluster.slots import slot
 from tests.cluster.up import bring_up
 
+_TIMEOUT_S: Final = 300
 _LEFT_OUT: Final = pytest.StashKey[str]()
 
 
@@ -56,6 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(str(error)) from error
         unfit = marked
         config.stash[_LEFT_OUT] = f"{len(marked)} tests on a real cluster were left out: {error}"
+    for item in marked:
+        # The first of them waits for the cluster to come up.
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_S))
     if unfit:
         config.hook.pytest_deselected(items=unfit)
         items[:] = [item for item in items if item not in unfit]
@@ -103,12 +110,17 @@ def assets(request: pytest.FixtureRequest) -> Assets:
 
 
 @pytest.fixture(scope="session")
-def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+def session_folder() -> Iterator[Path]:
+    """Return the folder for this session's clusters."""
+    with slot(state_base(os.environ)) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[RealCluster]:
     """Return the cluster of three nodes that all scenes of a session share."""
     options = Options(minor=minor_of(request.config), nodes=3)
-    # One folder for all sessions, so that each clears what a killed one left behind.
-    folder = state_base(os.environ) / "tests"
-    with bring_up(folder, options) as running:
+    with bring_up(session_folder / "cluster", options) as running:
         yield running
 
 

@@ -4,6 +4,7 @@ The namespace has one bridge that carries the nodes' addresses and the API serve
 address, so that in-cluster configuration works without kube-proxy.
 """
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class State:
     @property
     def cgroup(self) -> str:
         """Return the cgroup below which all pods of this cluster are."""
-        return f"/gpuslice-{self.folder.name}"
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
+        return f"/gpuslice-{digest}"
 
     def behind(self, path: str) -> Path:
         """Return where a file of one of the cluster's own folders lies, seen from outside."""

@@ -70,13 +70,17 @@ def test_configurations_are_well_formed(tmp_path: Path) -> None:
     containerd = tomllib.loads((state.config / "containerd.toml").read_text())
     runtime = containerd["plugins"]["io.containerd.cri.v1.runtime"]
     assert runtime["cni"]["bin_dirs"] == ["/cni"]
-    assert runtime["enable_cdi"]
     assert runtime["cdi_spec_dirs"] == ["/etc/cdi", "/run/cdi"]
     agent = json.loads((state.config / "kubelet.json").read_text())
     assert agent["containerRuntimeEndpoint"] == f"unix://{containerd['grpc']['address']}"
-    assert agent["cgroupRoot"] == "/gpuslice-state"
+    assert agent["cgroupRoot"] == state.cgroup
     network = json.loads((state.config / "cni" / "10-pods.conflist").read_text())
     assert [plugin["type"] for plugin in network["plugins"]] == ["bridge", "loopback"]
+
+
+def test_clusters_have_cgroups_of_their_own() -> None:
+    """Clusters side by side do not share a cgroup, though their folders have one name."""
+    assert State(Path("/a/cluster")).cgroup != State(Path("/b/cluster")).cgroup
 
 
 def test_kinds_of_file_systems() -> None:

@@ -17,7 +17,18 @@ from tests.cluster.process import Records
 from tests.cluster.test_real_cluster import pod
 
 _TUNABLES: Final = ("kernel/panic", "vm/overcommit_memory", "net/ipv4/ip_forward")
-_FOLDERS: Final = ("/var/lib/cni", "/var/log/pods", "/var/lib/kubelet", "/run/containerd")
+_FOLDERS: Final = (
+    "/etc/cdi",
+    "/etc/cni",
+    "/etc/kubernetes",
+    "/run/containerd",
+    "/run/runc",
+    "/usr/libexec/kubernetes",
+    "/var/lib/cni",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/pods",
+)
 
 
 def command(state: State, *words: str) -> list[str]:
@@ -72,11 +83,10 @@ def test_nothing_to_take_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(600)
-def test_killed_launcher_is_cleared_by_the_next(assets: Assets, tmp_path: Path) -> None:
+def test_killed_launcher_is_cleared_by_the_next(assets: Assets, session_folder: Path) -> None:
     """A launcher killed half-way leaves a cluster that the next `up` replaces and `down` ends."""
     before = machine()
-    state = State(tmp_path / "killed")
+    state = State(session_folder / "killed")
     up = command(state, "up", "--k8s", assets.minor)
     with subprocess.Popen(  # noqa: S603 - our own module
         up, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True

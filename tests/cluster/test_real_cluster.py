@@ -18,7 +18,7 @@ from tests.cluster.kubeconfigs import write_for_token
 from tests.cluster.places import API_SERVICE_ADDRESS, node_address
 from tests.cluster.webhook_server import webhook_server
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 _SHELL: Final = "echo started; trap 'exit 0' TERM; while true; do sleep 0.1; done"
 
