@@ -25,12 +25,13 @@ def check(
 
     *shares_per_gpu* gives the number of shares offered by device name.
     """
+    gpus = {device.parent_uuid for device in claim.devices}
     other_devices = [
         (f"{other.namespace}/{other.name}", device)
         for other in others
         if other.uid != claim.uid
         for device in other.devices
-        if not device.admin
+        if device.parent_uuid in gpus and not device.admin
     ]
     for name in dict.fromkeys(device.device for device in claim.devices if not device.admin):
         mine = [each for each in claim.devices if each.device == name and not each.admin]
