@@ -8,49 +8,34 @@ GPU usable are computed only when something they depend on has changed.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import structlog
 
-from cdi.edits import ContainerEdits
 from cdi.errors import CdiError
-from cdi.hooks import HookStrategy
 from cdi.library import HookLibrary, LibraryStore
-from cdi.nvidia import (
-    DriverTree,
-    Surroundings,
-    character_device,
-    common_edits,
-    gpu_edits,
-    mig_edits,
-    scan,
-)
+from dra.deviceedits import DeviceEdits
 from dra.node import NodeState, NodeView
 from dra.render import SpecRenderer
 from gpu import driver
 from gpu.errors import DriverNotFoundError, NvmlError
-from gpu.model import GpuUuid, Inventory
+from gpu.model import Inventory
 from gpu.nvml import Nvml
-from gpu.refusal import Refusal, RefusedError
+from gpu.refusal import RefusedError
 
 log = structlog.get_logger(__name__)
 
 Locate = Callable[[], driver.DriverRoot]
-DeviceNumbers = Callable[[Path], tuple[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Where things are on the node, as this process sees them."""
+class LibrarySource:
+    """Where HAMi-core comes from."""
 
-    proc_root: Path
-    sys_root: Path
-    library: Path | None
-    """HAMi-core's `libvgpu.so`; `None` where none is configured."""
-    accept_placeholder: bool
-    device_numbers: DeviceNumbers = character_device
-    """Major and minor of a node; a simulation without the right to make nodes knows them."""
+    path: Path | None
+    """Its `libvgpu.so`; `None` where none is configured."""
+    kept: LibraryStore
+    accept_placeholder: bool = False
 
 
 class InventoryReader:
@@ -59,18 +44,18 @@ class InventoryReader:
     def __init__(  # noqa: PLR0913  # the one place where the parts of a view meet
         self,
         *,
-        places: Places,
+        sysfs: Path,
         locate: Locate,
-        hooks: Callable[[driver.DriverRoot], HookStrategy],
-        libraries: LibraryStore,
+        edits: Callable[[driver.DriverRoot, Inventory], DeviceEdits],
+        library: LibrarySource,
         region_host_path: Callable[[str], str],
         node: NodeState,
         changed: Callable[[Inventory], None],
     ) -> None:
-        self._places = places
+        self._sysfs = sysfs
         self._locate = locate
-        self._hooks = hooks
-        self._libraries = libraries
+        self._edits = edits
+        self._source = library
         self._region_host_path = region_host_path
         self._node = node
         self._changed = changed
@@ -122,7 +107,7 @@ class InventoryReader:
     def _inventory(self) -> Inventory:
         if self._nvml is None:
             self._root = self._locate()
-            self._nvml = Nvml(self._root.library_path, sysfs=self._places.sys_root).open()
+            self._nvml = Nvml(self._root.library_path, sysfs=self._sysfs).open()
         return self._nvml.inventory()
 
     def _fail(self, problem: str) -> None:
@@ -135,37 +120,26 @@ class InventoryReader:
         self.close()
 
     def _library(self) -> tuple[HookLibrary | None, str]:
-        if self._places.library is None:
+        if self._source.path is None:
             return None, "no HAMi-core library is configured"
         try:
-            library = self._libraries.adopt(self._places.library)
+            library = self._source.kept.adopt(self._source.path)
         except RefusedError as error:
             return None, str(error)
-        if library.placeholder and not self._places.accept_placeholder:
-            return None, f"{self._places.library} is a placeholder that enforces nothing"
+        if library.placeholder and not self._source.accept_placeholder:
+            return None, f"{self._source.path} is a placeholder that enforces nothing"
         self._adopted[library.sha256] = library
         return library, ""
 
     def _view(self, inventory: Inventory, library: HookLibrary | None, problem: str) -> NodeView:
         root = self._root
         assert root is not None  # noqa: S101  # found before the inventory was read
-        tree = scan(
-            root.local_path,
-            host_root=root.host_path,
-            driver_version=inventory.driver_version,
-            surroundings=Surroundings(
-                local_dev_root=root.local_dev_path,
-                host_dev_root=root.host_dev_path,
-                proc_root=self._places.proc_root,
-                sys_root=self._places.sys_root,
-                device_numbers=self._places.device_numbers,
-            ),
-        )
+        edits = self._edits(root, inventory)
         return NodeView(
             inventory=inventory,
             renderer=SpecRenderer(
-                common=common_edits(tree, self._hooks(root)),
-                by_uuid=_edits(tree, inventory),
+                common=edits.common,
+                by_uuid=edits.by_uuid,
                 library=self._kept_library,
                 region_host_path=self._region_host_path,
             ),
@@ -176,27 +150,6 @@ class InventoryReader:
     def _kept_library(self, sha256: str) -> HookLibrary:
         """Return the copy that a record names, although the node may have a newer one."""
         if sha256 not in self._adopted:
-            copy = self._libraries.directory / sha256 / "libvgpu.so"
-            self._adopted[sha256] = self._libraries.adopt(copy, expected_sha256=sha256)
+            copy = self._source.kept.directory / sha256 / "libvgpu.so"
+            self._adopted[sha256] = self._source.kept.adopt(copy, expected_sha256=sha256)
         return self._adopted[sha256]
-
-
-def _edits(tree: DriverTree, inventory: Inventory) -> dict[GpuUuid, ContainerEdits | Refusal]:
-    """Return the edits of every device, or why it has none."""
-    found: dict[GpuUuid, ContainerEdits | Refusal] = {}
-    for gpu in inventory.gpus:
-        if not gpu.mig_enabled:
-            found[gpu.uuid] = _edits_or_refusal(partial(gpu_edits, tree, gpu), gpu.uuid)
-        for mig in gpu.mig_devices:
-            found[mig.uuid] = _edits_or_refusal(partial(mig_edits, tree, gpu, mig), mig.uuid)
-    return found
-
-
-def _edits_or_refusal(
-    make: Callable[[], ContainerEdits], uuid: GpuUuid
-) -> ContainerEdits | Refusal:
-    try:
-        return make()
-    except RefusedError as error:
-        log.error("gpu not usable", uuid=uuid, reason=str(error))
-        return error.refusal

@@ -11,21 +11,18 @@ from collections.abc import Mapping
 
 import structlog
 
-from cdi import hooks
-from cdi.hooks import HookStrategy
-from cdi.library import LibraryStore
 from cdi.nvidia import character_device
 from cdi.store import SpecStore
+from dra import wiring
+from dra.deviceedits import DeviceNumbers
 from dra.devices import SharingPolicy
 from dra.health import HealthStreams
-from dra.inventory import DeviceNumbers, InventoryReader, Places
+from dra.inventory import InventoryReader
 from dra.loops import Loops
 from dra.metrics import Metrics
 from dra.node import NodeState, NodeView
 from dra.nodenotices import NodeNotices
 from dra.notices import Notices
-from dra.options import Privileges
-from dra.plan import Rules
 from dra.pods import PodUse, PodWatch, read_pod
 from dra.prepare import Preparer
 from dra.probing import SocketChecks
@@ -40,7 +37,7 @@ from dra.sharing import SharingProbe
 from dra.sockets import SocketPaths, remove_stale, socket_paths
 from dra.state import StateStore
 from dra.sweep import Sweep
-from gpu import driver, names
+from gpu import names
 from gpu.model import Inventory
 from kube import paths
 from kube.client import Client
@@ -144,30 +141,17 @@ class Plugin:
 
     def _look(self) -> None:
         settings = self._settings
-        libraries = self._directory / "libraries"
         self._node = NodeState()
         self._inventory = InventoryReader(
-            places=Places(
-                proc_root=settings.proc_root,
-                sys_root=settings.sys_root,
-                library=settings.hami_core_library,
-                accept_placeholder=settings.accept_placeholder_library,
-                device_numbers=self._device_numbers,
-            ),
-            locate=self._locate_driver,
-            hooks=self._hook_strategy,
-            libraries=LibraryStore(libraries, str(libraries)),
+            sysfs=settings.sys_root,
+            locate=lambda: wiring.find_driver(settings, self._loops.stopping),
+            edits=wiring.device_edits(settings, self._device_numbers),
+            library=wiring.library_source(settings, self._directory / "libraries"),
             region_host_path=self._regions.host_path,
             node=self._node,
             changed=self._inventory_changed,
         )
-        rules = Rules(
-            privileges=Privileges(
-                unlimited_namespaces=frozenset(settings.unlimited_namespaces),
-                priority_namespaces=frozenset(settings.priority_namespaces),
-            ),
-            minimum_memory_mib=settings.minimum_share_mib,
-        )
+        rules = wiring.rules(settings)
         self._notices = Notices(self._events, rules, self._pods_changed.set)
         self._watch = PodWatch(
             pods=lambda: self._pods.items().values(),
@@ -278,18 +262,3 @@ class Plugin:
         return {
             name: self._policy.shares_of(device.gpu.uuid) for name, device in view.devices.items()
         }
-
-    def _locate_driver(self) -> driver.DriverRoot:
-        return driver.find(
-            self._settings.nvidia_driver_root,
-            host_root=self._settings.host_root,
-            operator_wait_s=self._settings.operator_wait_s,
-            stop=self._loops.stopping,
-        )
-
-    def _hook_strategy(self, root: driver.DriverRoot) -> HookStrategy:
-        return hooks.choose(
-            self._settings.hooks,
-            binary=self._settings.hook_binary,
-            roots=[(root.local_path, root.host_path), (self._settings.host_root, "/")],
-        )

@@ -43,6 +43,10 @@ class AgentSettings(BaseProgramSettings):
         60.0, description="how long to wait for the GPU Operator to report the driver ready"
     )
     hooks: HookMode = Field(HookMode.AUTO, description="CDI hooks to use")
+    nvidia_ctk: str | None = Field(
+        None,
+        description="path of nvidia-ctk in this container: let it describe the devices, with hooks",
+    )
     hook_binary: str | None = Field(None, description="the host's path of nvidia-cdi-hook")
 
     shares_per_gpu: Annotated[int, Field(ge=1, le=1024)] = Field(

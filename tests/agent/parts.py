@@ -6,10 +6,11 @@ Only the sockets are left out, and the loops, whose work a test calls for by its
 
 from dataclasses import dataclass
 
-from cdi.hooks import HookStrategy
+from cdi.hooks import NO_HOOKS
 from cdi.library import LibraryStore
 from cdi.store import SpecStore
-from dra.inventory import InventoryReader, Places
+from dra.deviceedits import Scan
+from dra.inventory import InventoryReader, LibrarySource
 from dra.metrics import GrantCollector
 from dra.node import NodeState
 from dra.options import Privileges
@@ -42,16 +43,19 @@ def look(host: Host) -> Seen:
     state, found = NodeState(), list[Inventory]()
     libraries = host.plugin / "libraries"
     reader = InventoryReader(
-        places=Places(
+        sysfs=host.files / "sys",
+        locate=lambda: driver.find(host_root=host.files),
+        edits=Scan(
             proc_root=host.files / "proc",
             sys_root=host.files / "sys",
-            library=host.library,
-            accept_placeholder=True,
+            hooks=lambda _root: NO_HOOKS,
             device_numbers=driverroot.numbers_of,
         ),
-        locate=lambda: driver.find(host_root=host.files),
-        hooks=lambda _root: HookStrategy(binary=None),
-        libraries=LibraryStore(libraries, str(libraries)),
+        library=LibrarySource(
+            path=host.library,
+            kept=LibraryStore(libraries, str(libraries)),
+            accept_placeholder=True,
+        ),
         region_host_path=RegionStore(host.regions, str(host.regions)).host_path,
         node=state,
         changed=found.append,

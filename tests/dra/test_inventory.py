@@ -9,7 +9,8 @@ import pytest
 
 from cdi.hooks import NO_HOOKS
 from cdi.library import LibraryStore, make_placeholder
-from dra.inventory import InventoryReader, Places
+from dra.deviceedits import Scan
+from dra.inventory import InventoryReader, LibrarySource
 from dra.node import NodeState
 from gpu import driver, names
 from gpu.model import Inventory
@@ -33,16 +34,19 @@ class Machine:
     def __post_init__(self) -> None:
         make_placeholder(self.library)
         self.reader = InventoryReader(
-            places=Places(
+            sysfs=self.root / "sys",
+            locate=lambda: driver.find("/run/nvidia/driver", host_root=self.root),
+            edits=Scan(
                 proc_root=self.root / "proc",
                 sys_root=self.root / "sys",
-                library=self.library,
-                accept_placeholder=self.accept_placeholder,
+                hooks=lambda _root: NO_HOOKS,
                 device_numbers=numbers_of,
             ),
-            locate=lambda: driver.find("/run/nvidia/driver", host_root=self.root),
-            hooks=lambda _root: NO_HOOKS,
-            libraries=LibraryStore(self.root / "libraries", "/host/libraries"),
+            library=LibrarySource(
+                path=self.library,
+                kept=LibraryStore(self.root / "libraries", "/host/libraries"),
+                accept_placeholder=self.accept_placeholder,
+            ),
             region_host_path=lambda uid: f"/host/regions/{uid}",
             node=self.state,
             changed=self.seen.append,
