@@ -16,13 +16,14 @@ from typing import Final
 
 import pytest
 
+from tests.cluster.__main__ import gates
 from tests.cluster.assets import Assets, check_system, find
 from tests.cluster.cluster import RealCluster
 from tests.cluster.components import Options
 from tests.cluster.errors import MissingError
 from tests.cluster.existing import ExistingCluster
 from tests.cluster.go_modules import minors
-from tests.cluster.places import state_base
+from tests.cluster.places import default_state, state_base
 from tests.cluster.slots import slot
 from tests.cluster.up import bring_up
 
@@ -34,7 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; they are unknown when pytest meets this folder after it has started."""
     group = parser.getgroup("cluster")
     group.addoption("--k8s", choices=minors(), help="the Kubernetes minor of the cluster")
-    group.addoption("--cluster", choices=("own", "existing"), help="existing: that of KUBECONFIG")
+    group.addoption(
+        "--cluster",
+        choices=("own", "running", "existing"),
+        help="running: what `python -m tests.cluster up` has made; existing: that of KUBECONFIG",
+    )
+    group.addoption("--gates", type=gates, default={}, help="feature gates: A=true,B=false")
     group.addoption("--require-cluster", action="store_true", help="fail where none can be had")
 
 
@@ -119,7 +125,11 @@ def session_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[RealCluster]:
     """Return the cluster of three nodes that all scenes of a session share."""
-    options = Options(minor=minor_of(request.config), nodes=3)
+    if request.config.getoption("--cluster", None) == "running":
+        yield RealCluster.attach(default_state())
+        return
+    switched = request.config.getoption("--gates", None) or {}
+    options = Options(minor=minor_of(request.config), nodes=3, gates=switched)
     with bring_up(session_folder / "cluster", options) as running:
         yield running
 

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from gpu import names
 from kube import paths
 from kube.client import Client
 from kube.errors import ConflictError
-from sim import driverroot, gpufile
+from sim import driverroot, gpufile, hardware
 from tests.cluster.cluster import REPOSITORY, RealCluster
 from tests.cluster.identities import identity_on
 from tests.patience import eventually
@@ -36,6 +37,7 @@ _CHART: Final = REPOSITORY / "charts" / "gpuslice"
 _CLASSES: Final = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
 _BOOT_ID: Final = "sys/kernel/random/boot_id"
 _FIRST_PORT: Final = 51515
+STOP_S: Final = 20.0
 
 GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
     (
@@ -61,6 +63,8 @@ class Agent:
     """Folder with the token that it uses."""
     cdi_folder: str
     """As the cluster's processes see it."""
+    gpus: Path
+    """Its GPU file."""
 
     def ready(self) -> bool:
         """Tell whether kubelet, GPUs and slices are as they should be."""
@@ -103,6 +107,33 @@ class Driver:
         """Return the CDI specs that are there on the node with a kubelet."""
         return sorted(self.cluster.outside(self.first.cdi_folder).glob("*.json"))
 
+    def regions(self) -> list[Path]:
+        """Return the usage regions that are there on the node with a kubelet."""
+        plugin = self.cluster.kubelet_root / "plugins" / names.DRIVER
+        return sorted(self.cluster.outside(plugin / "regions").iterdir())
+
+    def capabilities(self, uuid: str) -> frozenset[int]:
+        """Return the minors of what opens the MIG device *uuid* of the first node."""
+        (found,) = (
+            (gpu, each)
+            for gpu in hardware.gpus(gpufile.load(self.first.gpus))
+            for each in gpu.mig
+            if each.uuid == uuid
+        )
+        gpu, mig = found
+        instance = partial(
+            driverroot.cap_minor, gpu_minor=gpu.minor, gpu_instance=mig.gpu_instance_id
+        )
+        return frozenset({instance(), instance(compute_instance=mig.compute_instance_id)})
+
+    def restart_first(self) -> None:
+        """End the agent of the node with a kubelet as a node would, and start it again."""
+        self.first.process.terminate()
+        self.first.process.wait(STOP_S)
+        node = self.first.node
+        self.agents[node] = _start(self.cluster, 0, node)
+        eventually(self.first.ready)
+
 
 @contextlib.contextmanager
 def running_driver(cluster: RealCluster) -> Iterator[Driver]:
@@ -114,14 +145,14 @@ def running_driver(cluster: RealCluster) -> Iterator[Driver]:
             for index, node in enumerate(cluster.node_names):
                 driver.agents[node] = _start(cluster, index, node)
             eventually(driver.first.ready)
-            for node in cluster.node_names:
-                eventually(lambda node=node: devices_of(client, node))  # type: ignore[misc]
+            for node, agent in driver.agents.items():
+                eventually(partial(_offers, client, node, agent))
             yield driver
         finally:
             for agent in driver.agents.values():
                 agent.process.terminate()
             for agent in driver.agents.values():
-                agent.process.wait(20)
+                agent.process.wait(STOP_S)
 
 
 def apply_chart(client: Client) -> None:
@@ -153,16 +184,24 @@ def devices_of(client: Client, node: str) -> list[dict[str, Any]]:
     return [device for spec in own for device in spec.get("devices", [])]
 
 
+def _offers(client: Client, node: str, agent: Agent) -> bool:
+    """Tell whether *node* offers devices; an agent without a kubelet is never ready."""
+    assert agent.process.poll() is None, f"the agent of {node} has ended"
+    return bool(devices_of(client, node))
+
+
 def _create(client: Client, path: str, body: dict[str, Any]) -> None:
     with contextlib.suppress(ConflictError):
         client.create(path, body)
 
 
 def _start(cluster: RealCluster, index: int, node: str) -> Agent:
-    tree = cluster.state_dir / "root" if index == 0 else cluster.state_dir / "hosts" / node
-    kubelet_root = cluster.kubelet_root if index == 0 else tree / "kubelet"
+    # The first node's /run is what all processes of the cluster have; further ones have trees.
+    tree = Path("/") if index == 0 else Path("/var/lib/hosts", node)
+    kubelet_root = cluster.kubelet_root if index == 0 else tree / "k"
     cdi_folder = cluster.cdi_dir if index == 0 else tree / "cdi"
-    gpus = _build_host(tree, node, GPUS[index % len(GPUS)])
+    written = cluster.outside("/var/lib").parents[1] / str(tree).lstrip("/")
+    gpus = _build_host(written, node, GPUS[index % len(GPUS)])
     library = cluster.state_dir / "libvgpu.so"
     if not library.exists():
         make_placeholder(library)
@@ -172,9 +211,9 @@ def _start(cluster: RealCluster, index: int, node: str) -> Agent:
         "--node-name": node,
         "--kubelet-root": kubelet_root,
         "--cdi-directory": cdi_folder,
-        "--host-root": "/" if index == 0 else tree,
-        "--proc-root": tree / "proc",
-        "--sys-root": tree / "sys",
+        "--host-root": tree,
+        "--proc-root": written / "proc",
+        "--sys-root": written / "sys",
         "--hami-core-library": library,
         "--probe-address": "127.0.0.1",
         "--probe-port": port,
@@ -191,7 +230,12 @@ def _start(cluster: RealCluster, index: int, node: str) -> Agent:
         environment=cluster.in_cluster_environment(),
     )
     return Agent(
-        node=node, process=process, port=port, identity=identity, cdi_folder=str(cdi_folder)
+        node=node,
+        process=process,
+        port=port,
+        identity=identity,
+        cdi_folder=str(cdi_folder),
+        gpus=gpus,
     )
 
 

@@ -20,8 +20,8 @@ echo @preload; cat /etc/ld.so.preload 2>/dev/null
 echo @region; stat -c '%s' /run/gpuslice/region.cache 2>/dev/null
 echo @writable; for each in $(cut -d' ' -f5 /proc/self/mountinfo); do
   case $each in
-    /run/gpuslice/*) test -f $each && : 2>/dev/null >>$each && echo $each ;;
-    *nvidia*|*vgpu*|*/libcuda*|*preload) : 2>/dev/null >>$each && echo $each ;;
+    /run/gpuslice/*) ( : >>$each ) 2>/dev/null && echo $each ;;
+    *nvidia*|*vgpu*|*/libcuda*|*preload) ( : >>$each ) 2>/dev/null && echo $each ;;
   esac
 done
 echo @end
@@ -39,7 +39,7 @@ class Mount:
     """One line of mountinfo, as far as it concerns us."""
 
     source: str
-    """The file within its file system."""
+    """The file system's device number and the file within it."""
     options: frozenset[str]
 
 
@@ -108,4 +108,7 @@ def _devices(lines: list[str]) -> Iterator[tuple[str, tuple[int, int]]]:
 def _mounts(lines: list[str]) -> Iterator[tuple[str, Mount]]:
     for line in lines:
         fields = line.split()
-        yield fields[4], Mount(source=fields[3], options=frozenset(fields[5].split(",")))
+        yield (
+            fields[4],
+            Mount(source=f"{fields[2]} {fields[3]}", options=frozenset(fields[5].split(","))),
+        )
