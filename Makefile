@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # The Kubernetes minor of the real cluster.
 K8S ?= 1.37
 
-.PHONY: demo test check cluster e2e bench requirements clean
+.PHONY: demo test check cluster e2e e2e-smoke bench bench-cluster requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -27,7 +27,14 @@ cluster: $(READY)
 	$(BIN)/python -m tests.cluster build --k8s $(K8S)
 
 e2e: cluster
-	$(BIN)/pytest -m cluster --require-cluster --k8s $(K8S) tests/cluster
+	$(BIN)/python -m tests.cluster.scenes --k8s $(K8S)
+
+# The scenes in which releases differ most; see docs/scenes.md.
+e2e-smoke: cluster
+	$(BIN)/python -m tests.cluster.scenes --k8s $(K8S) --smoke
+
+bench-cluster: cluster
+	$(BIN)/pytest -m bench -s --require-cluster --k8s $(K8S) tests/cluster/scenes
 
 bench: $(READY)
 	$(BIN)/pytest -m bench -s tests/bench

@@ -78,7 +78,7 @@ class Agent:
     def _ask(self, path: str) -> tuple[bool, str]:
         url = f"http://127.0.0.1:{self.port}/{path}"
         try:
-            with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - our own URL
+            with urllib.request.urlopen(url, timeout=5) as response:  # our own URL
                 return True, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -87,7 +87,8 @@ def read_report(log: str) -> ContainerReport:
         elif name:
             parts[name].append(line)
     if "end" not in parts:
-        raise ReportError(f"not a whole report: {log[-300:]!r}")
+        message = f"not a whole report: {log[-300:]!r}"
+        raise ReportError(message)
     region = parts["region"]
     return ContainerReport(
         env=dict(line.split("=", 1) for line in parts["env"] if "=" in line),
