@@ -1,7 +1,9 @@
 """Threads that do one thing again and again."""
 
 import threading
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+
+import pytest
 
 from dra.loops import Loops
 
@@ -13,6 +15,20 @@ def test_work_is_done_at_once_and_when_woken() -> None:
     done.get(timeout=20)
     wake.set()
     done.get(timeout=20)
+    loops.stop(20)
+
+
+def test_a_burst_is_answered_once() -> None:
+    """What wakes while it settles adds nothing."""
+    loops, wake, done = Loops(), threading.Event(), SimpleQueue[int]()
+    loops.every(86400.0, lambda: done.put(1), wake=wake, settle_s=1.0)
+    done.get(timeout=20)
+    for _ in range(20):
+        wake.set()
+        loops.stopping.wait(0.005)
+    done.get(timeout=20)
+    with pytest.raises(Empty):
+        done.get(timeout=0.2)
     loops.stop(20)
 
 
