@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,4 +123,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # A reader such as `head` may leave before the end.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())
