@@ -71,6 +71,11 @@ class State:
         return self.folder / "logs"
 
     @property
+    def audit_log(self) -> Path:
+        """Return the API server's record of requests, one JSON object in each line."""
+        return self.logs / "audit.jsonl"
+
+    @property
     def processes(self) -> Path:
         """Return the file of process records."""
         return self.folder / "processes.jsonl"

@@ -76,6 +76,7 @@ def _bring_up(cluster: RealCluster, say: Say) -> None:
     node = cluster.node_names[0]
     kubeconfigs.write_all(state, node)
     write_config(state.config / "cni")
+    components.write_audit_policy(state)
     components.write_kubelet_config(state)
     components.write_containerd_config(
         state, cni_folder=assets.cni_folder, runc=shutil.which("runc") or "runc"

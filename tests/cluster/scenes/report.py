@@ -60,7 +60,7 @@ class ContainerReport:
 
     def limits(self) -> tuple[tuple[str, str], ...]:
         """Return memory and core limits in the order of their index."""
-        found = []
+        found: list[tuple[str, str]] = []
         while (key := f"CUDA_DEVICE_MEMORY_LIMIT_{len(found)}") in self.env:
             found.append((self.env[key], self.env[f"CUDA_DEVICE_SM_LIMIT_{len(found)}"]))
         return tuple(found)

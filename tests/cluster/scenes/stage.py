@@ -80,6 +80,16 @@ class Stage:
         self._judge_specs()
         return found
 
+    def log(self, name: str) -> str:
+        """Return what the pod's only container has said, once it has said something."""
+
+        def said() -> str:
+            with contextlib.suppress(ApiError):
+                return self.client.get(paths.pods(_NAMESPACE, name, "log")).decode()
+            return ""
+
+        return str(self._told(name, said))
+
     def pending(self, name: str) -> str:
         """Wait until the scheduler has said why the pod does not run, and return that."""
         return str(self._told(name, lambda: _why_pending(self.pod(name))))

@@ -95,10 +95,3 @@ def test_rights_are_small(driver: Driver) -> None:
         with pytest.raises(ForbiddenError):
             attempt()
     client.close()
-
-
-@pytest.mark.scene("no right is missing")
-def test_no_right_is_missing(driver: Driver) -> None:
-    """None of the agents was refused anything by the API server."""
-    for node in driver.cluster.node_names:
-        assert "orbidden" not in driver.log(node)
