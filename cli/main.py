@@ -8,8 +8,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from cli import demo_command, discover
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit status."""
@@ -19,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from dra.__main__ import main as node_agent  # noqa: PLC0415
 
         return node_agent(words[1:])
+    from cli import demo_command, discover  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("node-agent", help="run the kubelet plugin of this node")
