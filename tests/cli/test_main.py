@@ -6,7 +6,7 @@ import sys
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     """Run `gpuslice` as a process."""
-    return subprocess.run(
+    return subprocess.run(  # noqa: S603
         [sys.executable, "-m", "cli.main", *words], capture_output=True, check=False, text=True
     )
 
@@ -36,7 +36,7 @@ def test_a_setting_that_is_missing_is_named() -> None:
 def test_the_command_that_runs_the_agent_loads_no_terminal_library() -> None:
     """What runs on every node must stay small."""
     program = "import sys, cli.main; print([n for n in ('rich', 'yaml') if n in sys.modules])"
-    finished = subprocess.run(
+    finished = subprocess.run(  # noqa: S603
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
     assert finished.stdout.strip() == "[]"
