@@ -20,7 +20,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(MAKE) --no-print-directory test
 
 # Builds the programs of a real cluster into the user's cache, once.
 cluster: $(READY)
