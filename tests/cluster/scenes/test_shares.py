@@ -219,7 +219,7 @@ def test_share_on_another_node(stage: Stage) -> None:
 @pytest.mark.scene("a share that is given back")
 def test_share_is_given_back(stage: Stage) -> None:
     """When a pod ends, spec, region and booking are gone, and the next gets the same share."""
-    asked = request(memory="20Gi", product=A10)
+    asked = request(memory="12Gi", product=A10)
     for name in ("before", "after"):
         stage.run(claim(name, asked), pod(name, {"gpu": name}, node=stage.node))
         assert len(stage.driver.specs()) == 1
