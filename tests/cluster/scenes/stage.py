@@ -56,6 +56,10 @@ class Stage:
         self.client.delete(path)
         eventually(lambda: self._gone(path))
 
+    def force_delete(self, name: str) -> None:
+        """Delete the pod at once, whatever its node still does for it."""
+        self._remove(paths.pods(_NAMESPACE, name), now=True)
+
     def pod(self, name: str) -> Object:
         """Return the pod as the API server has it."""
         return dict(json.loads(self.client.get(paths.pods(_NAMESPACE, name))))

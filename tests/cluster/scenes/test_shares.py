@@ -236,18 +236,3 @@ def test_share_waits_without_the_gate(stage: Stage) -> None:
     stage.create(*example("one-share", node=stage.node))
     assert "cannot allocate all claims" in stage.pending("one-share")
     eventually(lambda: stage.node_says("DRAConsumableCapacity"))
-
-
-@pytest.mark.scene("the agent is restarted")
-def test_agent_restart(stage: Stage) -> None:
-    """A container runs on while the agent is restarted, and its share is given back afterwards."""
-    asked = claim("kept", request(memory="1Gi", product=A10))
-    before = stage.run(asked, pod("kept", {"gpu": "kept"}, node=stage.node))["kept"]
-    expect_limits(before, {A10: ("1024m", "100")})
-    stage.driver.restart_first()
-    stage.create(pod("joins", {"gpu": "kept"}, node=stage.node))
-    expect_limits(stage.report("joins"), {A10: ("1024m", "100")})
-    assert stage.pod("kept")["status"]["containerStatuses"][0]["restartCount"] == 0
-    stage.delete("Pod", "kept")
-    stage.delete("Pod", "joins")
-    assert not stage.driver.specs()
