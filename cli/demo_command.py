@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     def say(step: str) -> None:
         sys.stderr.write(f"{time.monotonic() - began:5.1f} s  {step}\n")
 
-    signal.signal(signal.SIGTERM, _exit)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _exit)
     with _directory() as directory, (directory / "cluster.log").open("w") as log_file:
         logs.configure("info", json=True, stream=log_file)
         try:

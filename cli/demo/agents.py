@@ -63,6 +63,8 @@ class Agent:
                 stdout=log_file,
                 stderr=log_file,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                # Ctrl-C is for the demo, which needs the agents to clean up.
+                start_new_session=True,
             )
         return cls(node=node, process=process, log_path=log_path, port=port)
 

@@ -1,9 +1,12 @@
 """The demo runs as a user runs it, and notices when something is not as a manifest asks."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +99,27 @@ def test_the_demo_shows_every_example_as_asked() -> None:
     ten = next(row for row in report["devices"] if row["product"] == "NVIDIA A10")
     assert len(ten["pods"]) == 10
     assert ten["shares"] == {"used": 10, "total": 10}
+
+
+@pytest.mark.timeout(180)
+def test_a_kept_demo_ends_clean_when_it_is_interrupted() -> None:
+    """Ctrl-C reaches the whole group; still all pods are deleted and no file is left."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "cli.main", "demo", "--keep"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as demo:
+        assert demo.stderr is not None
+        line = next(line for line in demo.stderr if "KUBECONFIG=" in line)
+        kubeconfig = Path(line.partition("KUBECONFIG=")[2].strip())
+        assert kubeconfig.exists()
+        os.killpg(demo.pid, signal.SIGINT)
+        said = demo.stderr.read()
+    assert demo.returncode == 0, said
+    assert "everything is as asked" in said
+    assert not kubeconfig.exists()
 
 
 def test_a_pod_that_got_what_it_asked_has_no_differences() -> None:
