@@ -92,10 +92,9 @@ def _directory() -> Iterator[Path]:
 
 
 def _keep(kubeconfig: Path) -> None:
-    sys.stderr.write(f"left running until Ctrl-C; export KUBECONFIG={kubeconfig}\n")
     ended = threading.Event()
-    try:
-        while not ended.wait(3600):
-            pass
-    except KeyboardInterrupt:
-        sys.stderr.write(os.linesep)
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: ended.set())
+    sys.stderr.write(f"left running until Ctrl-C; export KUBECONFIG={kubeconfig}\n")
+    ended.wait()
+    signal.signal(signal.SIGINT, before)
+    sys.stderr.write(os.linesep)
