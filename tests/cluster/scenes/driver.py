@@ -38,6 +38,8 @@ _CLASSES: Final = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
 _BOOT_ID: Final = "sys/kernel/random/boot_id"
 _FIRST_PORT: Final = 51515
 STOP_S: Final = 20.0
+# A scene waits for it.
+_RESTORE_S: Final = 2
 
 GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
     (
@@ -218,6 +220,7 @@ def _start(cluster: RealCluster, index: int, node: str) -> Agent:
         "--probe-address": "127.0.0.1",
         "--probe-port": port,
         "--operator-wait-s": 0,
+        "--restore-interval-s": _RESTORE_S,
     }
     words = [str(word) for pair in flags.items() for word in pair]
     simulated = ["--gpus", str(gpus), "--service-account", str(identity)]

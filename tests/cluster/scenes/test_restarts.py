@@ -1,6 +1,7 @@
 """Scenes in which parts of a node end and come back while claims are held."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -58,11 +59,48 @@ def slice_uids(stage: Stage) -> set[str]:
 
 @pytest.mark.scene("a pod that is deleted by force")
 def test_forced_deletion(stage: Stage) -> None:
-    """The next pod gets the GPU only after the first one's container is gone from the node."""
+    """The next pod waits with the reason until the first one's container is gone from the node."""
     asked = request(device_class=names.CLASS_WHOLE, product=A10)
-    stage.run(claim("first", asked), pod("first", {"gpu": "first"}, node=stage.node))
+    first = pod("first", {"gpu": "first"}, node=stage.node)
+    # It does not end when it is told to, so that there is a time to look at.
+    first["spec"]["terminationGracePeriodSeconds"] = 5
+    (container,) = first["spec"]["containers"]
+    container["command"][-1] = container["command"][-1].replace("'exit 0'", "''")
+    stage.run(claim("first", asked), first)
     stage.force_delete("first")
     stage.delete("ResourceClaim", "first")
     stage.create(claim("next", asked), pod("next", {"gpu": "next"}, node=stage.node))
+    refused = stage.told("next", "FailedPrepareDynamicResources")
+    # The second where the GPU could be shared.
+    assert "DeviceInUse" in refused or "CapacityExceeded" in refused
+    assert "`default/first`" in refused
     expect_whole(stage.report("next"), A10)
     assert len(stage.driver.specs()) == 1
+
+
+@pytest.mark.scene("a slice that somebody deletes")
+def test_deleted_slice(stage: Stage) -> None:
+    """Each agent writes its slice anew when it is gone."""
+    before = slice_uids(stage)
+    for each in json.loads(stage.client.get(paths.resource_slices()))["items"]:
+        stage.client.delete(paths.resource_slices(each["metadata"]["name"]))
+    for node in stage.driver.agents:
+        eventually(partial(devices_of, stage.client, node))
+    assert not before & slice_uids(stage)
+
+
+@pytest.mark.scene("a CDI spec that somebody deletes")
+def test_deleted_spec(stage: Stage) -> None:
+    """The spec comes back without a call of kubelet, and the container can start again with it."""
+    stage.run(
+        claim("kept", request(memory="1Gi", cores=30, product=A10)),
+        pod("kept", {"gpu": "kept"}, node=stage.node),
+    )
+    (spec,) = stage.driver.specs()
+    text = spec.read_bytes()
+    spec.unlink()
+    eventually(lambda: stage.driver.specs() == [spec])
+    assert spec.read_bytes() == text
+    stage.driver.cluster.kubectl("exec", "kept", "--", "kill", "1")
+    eventually(lambda: stage.pod("kept")["status"]["containerStatuses"][0]["restartCount"] == 1)
+    expect_limits(stage.report("kept"), {A10: ("1024m", "30")})
