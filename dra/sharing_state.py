@@ -19,6 +19,16 @@ _PROBES_BEFORE_CLOSING = 3
 log = structlog.get_logger(__name__)
 
 
+def remedy(verdict: SharingVerdict) -> str:
+    """Return what an administrator can do to have GPUs shared."""
+    switch = f"switch on the feature gate {FEATURE_GATE}"
+    # A request for two shares on a node with one device ends the scheduler of 1.34.4
+    # (dynamic-resource-allocation: allocator_experimental.go, allocateDevice).
+    if verdict.server_version.startswith("v1.34."):
+        return f"update to Kubernetes 1.35 or newer and {switch}"
+    return switch
+
+
 class SharingState:
     """Asked and changed by one thread; `mark_stale` and `verdict` are for any."""
 
@@ -75,8 +85,7 @@ class SharingState:
         if verdict.state is Sharing.DROPPED:
             message = (
                 "Only whole GPUs are offered: API server "
-                f"{verdict.server_version} drops what sharing needs; "
-                f"switch on the feature gate {FEATURE_GATE}"
+                f"{verdict.server_version} drops what sharing needs; {remedy(verdict)}"
             )
             log.warning("sharing not supported", gate=FEATURE_GATE, dropped=verdict.dropped)
             self._events.event(self._node, "Warning", "SharingNotSupported", message)

@@ -1,6 +1,9 @@
 """The publisher on servers that drop what sharing needs, or do not say whether they do."""
 
-from dra.sharing import Sharing
+import pytest
+
+from dra.sharing import Sharing, SharingVerdict
+from dra.sharing_state import remedy
 from kube.paths import events
 from tests.dra.publishing import (
     NODE,
@@ -32,6 +35,17 @@ def test_a_server_that_drops_sharing_gets_whole_gpus() -> None:
         assert "DRAConsumableCapacity" in event["message"]
         assert "whole GPUs" in event["message"]
         assert event.get("count", 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [("v1.34.4", "update to Kubernetes 1.35 or newer and switch on"), ("v1.35.4", "switch on")],
+)
+def test_no_gate_is_advised_for_a_scheduler_that_it_ends(version: str, advice: str) -> None:
+    """The scheduler of 1.34 cannot live with the gate, so that an update is advised there."""
+    verdict = SharingVerdict(state=Sharing.DROPPED, server_version=version)
+    assert remedy(verdict).startswith(advice)
+    assert "DRAConsumableCapacity" in remedy(verdict)
 
 
 def test_an_upgraded_server_gets_shares_without_a_restart() -> None:
