@@ -16,7 +16,7 @@ import structlog
 
 from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
-from sim.controllers import manager
+from sim.controllers import suite
 from sim.kubelet.timing import Timing
 from sim.loopthread import LoopThread
 from sim.node import Node, NodeHandle, NodeSpec
@@ -158,7 +158,7 @@ class Cluster:
     async def _start(self) -> None:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
-        self._spawn("controllers", manager.run(self.api))
+        self._spawn("controllers", suite.run(self.api))
         self._spawn("scheduler", scheduler.run(self.api, profile=_minor(self._version)))
         for node in self._nodes.values():
             await node.start(self.api)

@@ -2,7 +2,7 @@
 
 from kube.objects import JsonObject
 from sim.apiserver.api import Api
-from sim.controllers import garbage, manager, namespaces, podgc
+from sim.controllers import garbage, namespaces, podgc, suite
 from tests.sim.controllers.scene import (
     controlled,
     eventually,
@@ -150,4 +150,4 @@ def test_all_controllers_run_together() -> None:
 
         await eventually(none)
 
-    controlled(manager.run, scene)
+    controlled(suite.run, scene)
