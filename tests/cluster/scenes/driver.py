@@ -141,20 +141,21 @@ class Driver:
 def running_driver(cluster: RealCluster) -> Iterator[Driver]:
     """Run the agents of all nodes for the block."""
     driver = Driver(cluster=cluster)
-    with cluster.client() as client:
-        apply_chart(client)
-        try:
+    try:
+        # Left before the block: the thread has other tests to run than those on the cluster.
+        with cluster.client() as client:
+            apply_chart(client)
             for index, node in enumerate(cluster.node_names):
                 driver.agents[node] = _start(cluster, index, node)
             eventually(driver.first.ready)
             for node, agent in driver.agents.items():
                 eventually(partial(_offers, client, node, agent))
-            yield driver
-        finally:
-            for agent in driver.agents.values():
-                agent.process.terminate()
-            for agent in driver.agents.values():
-                agent.process.wait(STOP_S)
+        yield driver
+    finally:
+        for agent in driver.agents.values():
+            agent.process.terminate()
+        for agent in driver.agents.values():
+            agent.process.wait(STOP_S)
 
 
 def apply_chart(client: Client) -> None:
