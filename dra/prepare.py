@@ -226,9 +226,7 @@ class Preparer:
 
     def _undo(self, claim_uid: str) -> None:
         try:
-            # A read-only directory refuses to remove even what is not there.
-            if self._specs.path(claim_uid).exists():
-                self._specs.delete(claim_uid)
+            self._specs.delete(claim_uid)
             reach(FaultPoint.SPEC_DELETED)
             self._regions.remove(claim_uid)
         except (CdiError, OSError) as error:
