@@ -5,6 +5,7 @@ The directory belongs to all CDI vendors, so only names of our own kind are list
 prepared, so a missing file is nothing special here.
 """
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -54,8 +55,8 @@ class SpecStore:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            # A read-only directory refuses to remove even what is not there.
-            if path.exists():
+            # A read-only file system refuses to remove even what is not there.
+            if error.errno != errno.EROFS or path.exists():
                 raise StoreError(path, error) from error
 
     def claim_uids(self) -> set[str]:
