@@ -68,6 +68,7 @@ class Publisher:
             decode=lambda item: item,
             on_change=self._on_change,
             on_connected=self._on_connected,
+            on_renewed=self._on_renewed,
         )
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
@@ -124,6 +125,10 @@ class Publisher:
             return self._unready
 
     def _on_change(self, _change: Change[JsonObject]) -> None:
+        self._wake.set()
+
+    def _on_renewed(self) -> None:
+        self._sharing.mark_renewed()
         self._wake.set()
 
     def _on_connected(self) -> None:

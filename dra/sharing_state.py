@@ -30,7 +30,7 @@ def remedy(verdict: SharingVerdict) -> str:
 
 
 class SharingState:
-    """Asked and changed by one thread; `mark_stale` and `verdict` are for any."""
+    """Asked and changed by one thread; `mark_stale`, `mark_renewed` and `verdict` are for any."""
 
     def __init__(self, probe: SharingProbe, events: EventSink, node: Regarding) -> None:
         """Prepare; *node* is the reference that events are about."""
@@ -49,6 +49,16 @@ class SharingState:
     def mark_stale(self) -> None:
         """Have the server asked again: it may be another one now."""
         self._stale.set()
+
+    def mark_renewed(self) -> None:
+        """Have a server asked again that could not share.
+
+        Of several API servers the one that a watch is renewed on may have been updated while the
+        watch was on another. Where sharing is known, asking would only cost requests: every slice
+        that is written is read back.
+        """
+        if not self._verdict.kept:
+            self._stale.set()
 
     def ask_if_stale(self) -> float | None:
         """Ask if needed; return after how many seconds to try again if there was no answer."""

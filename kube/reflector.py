@@ -60,7 +60,7 @@ class Pace:
 
 
 class Reflector(Generic[T]):
-    """Runs in one thread, which also makes the calls of *on_change* and *on_connected*."""
+    """Runs in one thread, which also calls *on_change*, *on_connected* and *on_renewed*."""
 
     def __init__(  # noqa: PLR0913 - what to read, and whom to tell
         self,
@@ -71,18 +71,20 @@ class Reflector(Generic[T]):
         decode: Callable[[JsonObject], T],
         on_change: Callable[[Change[T]], None] | None = None,
         on_connected: Callable[[], None] | None = None,
+        on_renewed: Callable[[], None] | None = None,
         pace: Pace | None = None,
     ) -> None:
         """Prepare; *params* are selectors, *decode* may raise to have an object left out.
 
         *on_connected* is called when a watch is open that does not follow one which lasted as
-        long as it was asked to: the server at the other end may be another one.
+        long as it was asked to: the server at the other end may be another one. *on_renewed* is
+        called instead when it does follow such a one.
         """
         self._client = client
         self._path = path
         self._params = dict(params)
         self._on_change = on_change
-        self._on_connected = on_connected
+        self._on_connected, self._on_renewed = on_connected, on_renewed
         self._pace = pace or Pace()
         self._store = Store(decode)
         self._backoff = Backoff(self._pace.first_wait_s, self._pace.max_wait_s)
@@ -174,8 +176,9 @@ class Reflector(Generic[T]):
 
     def _follow(self, watch: Watch, *, renewed: bool) -> None:
         opened_s = time.monotonic()
-        if self._on_connected is not None and not renewed and not self._stopped.is_set():
-            self._call(self._on_connected)
+        told = self._on_renewed if renewed else self._on_connected
+        if told is not None and not self._stopped.is_set():
+            self._call(told)
         # A stop that came before the watch was known has found nothing to close.
         if self._stopped.is_set():
             return

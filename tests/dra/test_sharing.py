@@ -153,3 +153,18 @@ def test_each_turn_is_told_once() -> None:
             dropped=("spec.devices[].allowMultipleAllocations",),
             server_version="v1.36.0",
         )
+
+
+def test_a_renewed_watch_asks_only_a_server_that_could_not_share() -> None:
+    """An update behind the watch's back is found, and a server that shares is left in peace."""
+    with asking("1.34") as (where, probe):
+        state = SharingState(probe, Events(), NODE)
+        state.ask_if_stale()
+        where.call(where.server.set_version, "1.37")
+        state.mark_renewed()
+        state.ask_if_stale()
+        assert state.verdict.kept
+        asked = len(where.server.requests)
+        state.mark_renewed()
+        state.ask_if_stale()
+        assert len(where.server.requests) == asked

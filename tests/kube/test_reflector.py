@@ -65,16 +65,22 @@ def test_an_ended_watch_is_resumed_from_the_last_version() -> None:
     assert len(lists_of(server)) == 1
 
 
-def test_a_watch_that_lasted_is_renewed_without_a_word() -> None:
-    """Only after a watch that ended too early can the server have become another one."""
+def test_a_watch_that_lasted_is_told_apart_from_one_that_broke() -> None:
+    """After one that ended too early the server may be another one; the other is a renewal."""
     in_time = stream(event("BOOKMARK", {"metadata": {"resourceVersion": "20"}}))
     too_early = stream(event("BOOKMARK", {"metadata": {"resourceVersion": "30"}}), then="cut")
     collection = Collection(lists=[pages(listing(10))], watches=[in_time, in_time, too_early])
     observed = Observed()
     # A watch that is asked to last one second is in time whenever it ends.
-    with reflecting(collection, observed, replace(FAST, watch_s=1)) as (_, server):
+    renewed: queue.Queue[None] = queue.Queue()
+    pace = replace(FAST, watch_s=1)
+    with reflecting(collection, observed, pace, on_renewed=lambda: renewed.put(None)) as (
+        _,
+        server,
+    ):
         observed.await_connected(2)
         assert observed.connected.empty()
+    assert renewed.qsize() == 2
     assert [watch["resourceVersion"] for watch in watches_of(server)] == ["10", "20", "20", "30"]
 
 
