@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# What `test` is to leave out or take, in pytest's words.
+SELECT ?=
+
 # The Kubernetes minor of the real cluster.
 K8S ?= 1.37
 
@@ -13,7 +16,7 @@ demo: $(READY)
 	$(BIN)/gpuslice demo
 
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest $(SELECT)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
