@@ -17,12 +17,12 @@ from cdi.atomic import sync_directory
 from dra.faults import FaultPoint, reach
 from dra.journal import (
     DamagedError,
-    JsonObject,
     decode_lines,
     read_whole,
     whole_lines,
     write_whole,
 )
+from kube.objects import JsonObject
 
 FORMAT_VERSION = 1
 

@@ -11,11 +11,9 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cdi.atomic import sync_directory
-
-JsonObject = dict[str, Any]
+from kube.objects import JsonObject
 
 
 class DamagedError(Exception):

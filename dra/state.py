@@ -21,8 +21,9 @@ from pydantic import ValidationError
 from dra.faults import FaultPoint, reach
 from dra.filelock import FileLock
 from dra.generations import Generations, Loaded
-from dra.journal import DamagedError, JsonObject, decode_lines, encode_line, whole_lines, write_all
+from dra.journal import DamagedError, decode_lines, encode_line, whole_lines, write_all
 from dra.record import PREPARED_CLAIM, PreparedClaim
+from kube.objects import JsonObject
 
 TOMBSTONE_S = 600
 """How long a released claim is remembered; a call that kubelet gave up ended long before."""

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from cli.demo.scenes import MIB
 from gpu import names
 from kube import paths
 from kube.client import Client
 from kube.objects import JsonObject
 from kube.quantity import parse
-
-MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

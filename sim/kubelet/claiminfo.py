@@ -9,14 +9,12 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
+from kube.objects import JsonObject
 from sim.kubelet.errors import ClaimError
 from sim.kubelet.plugin import ClaimRef, PreparedDevice
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from kube.objects import JsonObject
 from sim.kubelet.claiminfo import ClaimCache, ClaimInfo
 from sim.kubelet.errors import ClaimError
 from sim.kubelet.plugin import Plugin, PrepareAnswer
@@ -22,7 +23,6 @@ from sim.kubelet.podclaims import cdi_names, check_usable, claim_names, drivers_
 
 log = structlog.get_logger(__name__)
 
-JsonObject = dict[str, Any]
 GetClaim = Callable[[str, str], Awaitable[JsonObject]]
 """From namespace and name to the claim; raises `ClaimError`."""
 

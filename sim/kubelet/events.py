@@ -1,16 +1,14 @@
 """Events on pods, repeated ones counted instead of written anew, as client-go does it."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
+from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.errors import StatusError
 
 log = structlog.get_logger(__name__)
-
-JsonObject = dict[str, Any]
 
 
 def now() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.errors import GoneError, StatusError
 from sim.kubelet.claiminfo import ClaimCache
@@ -31,8 +32,6 @@ from sim.kubelet.wiping import ConnectionMonitor
 from sim.runtime.runtime import Runtime
 
 log = structlog.get_logger(__name__)
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.errors import StatusError
 from sim.kubelet.events import now
-
-JsonObject = dict[str, Any]
 
 
 async def register_node(api: Api, node: JsonObject) -> None:

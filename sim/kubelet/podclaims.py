@@ -5,12 +5,10 @@ for extended resources from `status.extendedResourceClaimStatus` (kubelet: `cm/d
 """
 
 from collections.abc import Iterator
-from typing import Any
 
+from kube.objects import JsonObject
 from sim.kubelet.claiminfo import ClaimInfo
 from sim.kubelet.errors import ClaimError
-
-JsonObject = dict[str, Any]
 
 
 def claim_names(pod: JsonObject) -> Iterator[tuple[str, bool]]:

@@ -6,13 +6,11 @@ Only what DRA pods need is there: literal values and the usual downward fields, 
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from kube.objects import JsonObject
 from sim.runtime.container import MountView, PodRef
 from sim.runtime.inject import on_host
 from sim.runtime.runtime import ContainerRequest
-
-JsonObject = dict[str, Any]
 
 EXIT_AFTER = "sim.gpuslice.io/exit-after-s"
 """Pod annotation: seconds after which the app containers end with 0; else they run on."""

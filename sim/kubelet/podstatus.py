@@ -5,11 +5,9 @@ pod whose claim statuses got lost can never start.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from kube.objects import JsonObject
 from sim.runtime.container import ContainerView, State
-
-JsonObject = dict[str, Any]
 
 _OURS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 

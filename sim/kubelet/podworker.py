@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import structlog
 
+from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.errors import StatusError
 from sim.kubelet.claims import ClaimManager
@@ -32,7 +33,6 @@ from sim.runtime.runtime import Runtime
 
 log = structlog.get_logger(__name__)
 
-JsonObject = dict[str, Any]
 
 _ENDED: Final = ("Succeeded", "Failed")
 
