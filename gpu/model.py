@@ -82,6 +82,17 @@ class GpuFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ailment:
+    """Why a GPU or MIG device that can be read should get no new work."""
+
+    uuid: GpuUuid
+    code: str
+    """A stable word such as `Xid79`, at most 63 letters and digits: it becomes a taint's value."""
+    message: str
+    """One sentence in ASCII, at most 200 characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """The GPUs of a node at one moment; *gpus* is sorted by PCI bus id."""
 
@@ -89,3 +100,5 @@ class Inventory:
     cuda_driver_version: str
     gpus: tuple[Gpu, ...]
     faults: tuple[GpuFault, ...] = ()
+    ailments: tuple[Ailment, ...] = ()
+    """Sorted by UUID and code; several may be about one device."""
