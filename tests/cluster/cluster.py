@@ -184,6 +184,13 @@ class RealCluster:
         """Take all of it down."""
         take_down(self.state, self._reap)
 
+    def let_go(self) -> None:
+        """Leave it running; what was started here outlives this process."""
+        for child in self._children:
+            if child.poll() is None:
+                # Python warns of a child that nobody waited for.
+                child.returncode = 0
+
     def _reap(self) -> None:
         for child in self._children:
             child.poll()

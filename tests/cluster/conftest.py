@@ -126,7 +126,9 @@ def session_folder() -> Iterator[Path]:
 def cluster(request: pytest.FixtureRequest, session_folder: Path) -> Iterator[RealCluster]:
     """Return the cluster of three nodes that all scenes of a session share."""
     if request.config.getoption("--cluster", None) == "running":
-        yield RealCluster.attach(default_state())
+        running = RealCluster.attach(default_state())
+        yield running
+        running.let_go()
         return
     switched = request.config.getoption("--gates", None) or {}
     options = Options(minor=minor_of(request.config), nodes=3, gates=switched)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.cluster.scenes.driver import ACCOUNT, NAMESPACE
+from tests.cluster.scenes.agents import ACCOUNT, NAMESPACE
 
 AGENT: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 

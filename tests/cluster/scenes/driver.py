@@ -1,17 +1,7 @@
-"""The driver on a real cluster: a node agent for each node, with what the chart gives it.
-
-Only NVML and the files of NVIDIA's driver are stood in for. The first node's agent finds the
-driver below /run/nvidia/driver, where the GPU Operator's driver container has it, its device nodes
-included, for /dev belongs to the machine. Nodes without a kubelet have agents with a kubelet root
-of their own, which no kubelet ever reads.
-"""
+"""The driver on a real cluster: a node agent for each node, with what the chart gives it."""
 
 import contextlib
 import json
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,26 +10,17 @@ from typing import Any, Final
 
 import yaml
 
-from cdi.library import make_placeholder
 from gpu import names
 from kube import paths
 from kube.client import Client
 from kube.errors import ConflictError
 from sim import driverroot, gpufile, hardware
 from tests.cluster.cluster import REPOSITORY, RealCluster
-from tests.cluster.identities import identity_on
+from tests.cluster.scenes.agents import NAMESPACE, STOP_S, Agent, lay_out, start_agent
 from tests.patience import eventually
 
-NAMESPACE: Final = "gpuslice-system"
-ACCOUNT: Final = "gpuslice-node-agent"
-DRIVER_ROOT: Final = "/run/nvidia/driver"
 _CHART: Final = REPOSITORY / "charts" / "gpuslice"
 _CLASSES: Final = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
-_BOOT_ID: Final = "sys/kernel/random/boot_id"
-_FIRST_PORT: Final = 51515
-STOP_S: Final = 20.0
-# A scene waits for it.
-_RESTORE_S: Final = 2
 
 GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
     (
@@ -52,41 +33,6 @@ GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
     ({"profile": "a10"}, {"profile": "a30"}),
     ({"profile": "h200-141gb"},),
 )
-
-
-@dataclass(slots=True, kw_only=True)
-class Agent:
-    """The node agent of one node."""
-
-    node: str
-    process: subprocess.Popen[Any]
-    port: int
-    identity: Path
-    """Folder with the token that it uses."""
-    cdi_folder: str
-    """As the cluster's processes see it."""
-    gpus: Path
-    """Its GPU file."""
-
-    def ready(self) -> bool:
-        """Tell whether kubelet, GPUs and slices are as they should be."""
-        assert self.process.poll() is None, f"the agent of {self.node} has ended"
-        return self._ask("readyz")[0]
-
-    def metrics(self) -> str:
-        """Return its metrics in Prometheus' text form."""
-        return self._ask("metrics")[1]
-
-    def _ask(self, path: str) -> tuple[bool, str]:
-        url = f"http://127.0.0.1:{self.port}/{path}"
-        try:
-            with urllib.request.urlopen(url, timeout=5) as response:  # our own URL
-                return True, response.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return False, error.read().decode()
-        except OSError as error:
-            return False, str(error)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,13 +74,25 @@ class Driver:
         )
         return frozenset({instance(), instance(compute_instance=mig.compute_instance_id)})
 
+    def start_first(
+        self, *, pod_uid: str | None = None, flags: Mapping[str, object] | None = None
+    ) -> Agent:
+        """Start the agent of the node with a kubelet, which has ended, and wait until it serves.
+
+        It is of the same pod unless *pod_uid* says otherwise.
+        """
+        before = self.first
+        assert not before.running(), "the agent before it still runs"
+        self.agents[before.node] = start_agent(
+            self.cluster, before.host, pod_uid=pod_uid or before.pod_uid, flags=flags
+        )
+        eventually(self.first.ready)
+        return self.first
+
     def restart_first(self) -> None:
         """End the agent of the node with a kubelet as a node would, and start it again."""
-        self.first.process.terminate()
-        self.first.process.wait(STOP_S)
-        node = self.first.node
-        self.agents[node] = _start(self.cluster, 0, node)
-        eventually(self.first.ready)
+        self.first.terminate()
+        self.start_first()
 
 
 @contextlib.contextmanager
@@ -146,7 +104,8 @@ def running_driver(cluster: RealCluster) -> Iterator[Driver]:
         with cluster.client() as client:
             apply_chart(client)
             for index, node in enumerate(cluster.node_names):
-                driver.agents[node] = _start(cluster, index, node)
+                host = lay_out(cluster, index, node, GPUS[index % len(GPUS)])
+                driver.agents[node] = start_agent(cluster, host)
             eventually(driver.first.ready)
             for node, agent in driver.agents.items():
                 eventually(partial(_offers, client, node, agent))
@@ -189,67 +148,10 @@ def devices_of(client: Client, node: str) -> list[dict[str, Any]]:
 
 def _offers(client: Client, node: str, agent: Agent) -> bool:
     """Tell whether *node* offers devices; an agent without a kubelet is never ready."""
-    assert agent.process.poll() is None, f"the agent of {node} has ended"
+    assert agent.running(), f"the agent of {node} has ended"
     return bool(devices_of(client, node))
 
 
 def _create(client: Client, path: str, body: dict[str, Any]) -> None:
     with contextlib.suppress(ConflictError):
         client.create(path, body)
-
-
-def _start(cluster: RealCluster, index: int, node: str) -> Agent:
-    # The first node's /run is what all processes of the cluster have; further ones have trees.
-    tree = Path("/") if index == 0 else Path("/var/lib/hosts", node)
-    kubelet_root = cluster.kubelet_root if index == 0 else tree / "k"
-    cdi_folder = cluster.cdi_dir if index == 0 else tree / "cdi"
-    written = cluster.outside("/var/lib").parents[1] / str(tree).lstrip("/")
-    gpus = _build_host(written, node, GPUS[index % len(GPUS)])
-    library = cluster.state_dir / "libvgpu.so"
-    if not library.exists():
-        make_placeholder(library)
-    identity = identity_on(cluster, node=node, namespace=NAMESPACE, account=ACCOUNT)
-    port = _FIRST_PORT + index
-    flags = {
-        "--node-name": node,
-        "--kubelet-root": kubelet_root,
-        "--cdi-directory": cdi_folder,
-        "--host-root": tree,
-        "--proc-root": written / "proc",
-        "--sys-root": written / "sys",
-        "--hami-core-library": library,
-        "--probe-address": "127.0.0.1",
-        "--probe-port": port,
-        "--operator-wait-s": 0,
-        "--restore-interval-s": _RESTORE_S,
-    }
-    words = [str(word) for pair in flags.items() for word in pair]
-    simulated = ["--gpus", str(gpus), "--service-account", str(identity)]
-    process = cluster.start(
-        f"agent-{node}",
-        (
-            *(sys.executable, "-m", "cli.simulated_agent"),
-            *(*simulated, "--", *words, "--accept-placeholder-library"),
-        ),
-        environment=cluster.in_cluster_environment(),
-    )
-    return Agent(
-        node=node,
-        process=process,
-        port=port,
-        identity=identity,
-        cdi_folder=str(cdi_folder),
-        gpus=gpus,
-    )
-
-
-def _build_host(tree: Path, node: str, gpus: tuple[Mapping[str, Any], ...]) -> Path:
-    """Write driver, /proc and /sys of a node below *tree* and return its GPU file."""
-    path = tree / "gpus.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump({"node": node, "gpus": [dict(each) for each in gpus]}))
-    driverroot.build(gpufile.load(path), tree, driver_root=DRIVER_ROOT, dev_root=DRIVER_ROOT)
-    boot_id = tree / "proc" / _BOOT_ID
-    boot_id.parent.mkdir(parents=True, exist_ok=True)
-    boot_id.write_text(Path("/proc", _BOOT_ID).read_text())
-    return path

@@ -13,6 +13,7 @@ from kube.errors import ApiError, NotFoundError
 from kube.quantity import parse
 from tests.cluster.cdi_library import judge
 from tests.cluster.scenes.driver import Driver, collection_of, devices_of
+from tests.cluster.scenes.leftovers import errors_in, expect_nothing_left
 from tests.cluster.scenes.manifests import Object
 from tests.cluster.scenes.report import ContainerReport, ReportError, read_report
 from tests.patience import eventually
@@ -242,10 +243,14 @@ def _why_pending(pod: Object) -> str:
 
 @contextlib.contextmanager
 def stage_of(driver: Driver) -> Iterator[Stage]:
-    """Return a stage for one scene; it is cleared at the end."""
+    """Return a stage for one scene; it is cleared at the end, and then nothing may be left."""
     with driver.cluster.client() as client:
         stage = Stage(client, driver)
+        before = {each: len(driver.log(each)) for each in driver.agents}
         try:
             yield stage
         finally:
             stage.clear()
+        expect_nothing_left(driver)
+        said = {each: driver.log(each)[before[each] :] for each in driver.agents}
+        assert not [line for log in said.values() for line in errors_in(log)]

@@ -10,7 +10,8 @@ from kube import paths
 from kube.client import Client
 from kube.config import in_cluster_config
 from kube.errors import ForbiddenError, InvalidError
-from tests.cluster.scenes.driver import NAMESPACE, Driver
+from tests.cluster.scenes.agents import NAMESPACE
+from tests.cluster.scenes.driver import Driver
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
