@@ -49,8 +49,8 @@ class SharingPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withheld:
-    """A GPU or MIG device that is there but not offered."""
+class Noted:
+    """A GPU or MIG device of which something is to be said."""
 
     uuid: GpuUuid
     refusal: Refusal
@@ -61,7 +61,7 @@ class Offer:
     """The devices to publish, in the order in which the scheduler shall try them."""
 
     devices: tuple[JsonObject, ...]
-    withheld: tuple[Withheld, ...] = ()
+    withheld: tuple[Noted, ...] = ()
 
 
 def build_devices(inventory: Inventory, *, sharing_kept: bool, policy: SharingPolicy) -> Offer:
@@ -70,7 +70,7 @@ def build_devices(inventory: Inventory, *, sharing_kept: bool, policy: SharingPo
     *sharing_kept* tells whether the API server stores consumable capacities.
     """
     devices: list[JsonObject] = []
-    withheld: list[Withheld] = []
+    withheld: list[Noted] = []
     names: set[str] = set()
     for gpu in sorted(inventory.gpus, key=lambda gpu: gpu.pci_bus_id):
         for uuid, mig in _parts(gpu):
@@ -79,7 +79,7 @@ def build_devices(inventory: Inventory, *, sharing_kept: bool, policy: SharingPo
                 check_device(device)
                 _check_unique(device, names)
             except RefusedError as error:
-                withheld.append(Withheld(uuid=uuid, refusal=error.refusal))
+                withheld.append(Noted(uuid=uuid, refusal=error.refusal))
             else:
                 devices.append(device)
     return Offer(devices=tuple(devices), withheld=tuple(withheld))

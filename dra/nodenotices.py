@@ -4,13 +4,14 @@ A pod that waits for a GPU tells nothing about a driver that was not found, a ku
 another one, or a GPU that cannot be read: whoever runs the node has to find these.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dra.node import NodeState
 from dra.publication import Publication
 from dra.regions import RegionStore
 from dra.registration import RegistrationServicer
 from gpu.refusal import Refusal
+from kube.draconversion import GROUP
 from kube.events import EventRecorder, Regarding
 
 
@@ -26,6 +27,7 @@ class NodeNotices:
         node: NodeState,
         publication: Publication,
         regions: RegionStore,
+        api_problem: Callable[[], str | None],
     ) -> None:
         self._events = events
         self._node_name = node_name
@@ -33,6 +35,7 @@ class NodeNotices:
         self._node = node
         self._publication = publication
         self._regions = regions
+        self._api_problem = api_problem
 
     def look(self) -> None:
         """Record an event for everything that is wrong; repeats are counted, not repeated."""
@@ -48,13 +51,16 @@ class NodeNotices:
         overdue = self._registration.overdue()
         if overdue is not None:
             yield Refusal(code="NotRegistered", field="kubelet", value="dra", limit=overdue)
+        unserved = self._api_problem()
+        if unserved is not None:
+            yield Refusal(code="ApiNotServed", field="server", value=GROUP, limit=unserved)
         problem = self._node.problem()
         if problem is not None:
             yield Refusal(code="GpusNotReadable", field="node", value="gpus", limit=problem)
             return
         yield from self._of_gpus()
-        for withheld in self._publication.withheld():
-            yield withheld.refusal
+        for noted in self._publication.noted():
+            yield noted.refusal
 
     def _of_gpus(self) -> Iterator[Refusal]:
         view = self._node.current()

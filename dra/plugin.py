@@ -15,7 +15,6 @@ from cdi.nvidia import character_device
 from cdi.store import SpecStore
 from dra import wiring
 from dra.deviceedits import DeviceNumbers
-from dra.devices import SharingPolicy
 from dra.health import HealthStreams
 from dra.inventory import InventoryReader
 from dra.loops import Loops
@@ -34,14 +33,15 @@ from dra.server import GRACE_S, dra_server, registration_server
 from dra.service import DraService
 from dra.settings import AgentSettings
 from dra.sharing import SharingProbe
+from dra.situation import SituationSource
 from dra.sockets import SocketPaths, remove_stale, socket_paths
 from dra.state import StateStore
 from dra.sweep import Sweep
 from gpu import names
 from gpu.model import Inventory
 from kube import paths
-from kube.client import Client
 from kube.config import ClientConfig, load_config
+from kube.draversions import VersionedClient
 from kube.events import EventRecorder
 from kube.probes import ProbeServer
 from kube.reflector import Reflector
@@ -71,7 +71,6 @@ class Plugin:
         self._restore_now = threading.Event()
         self._pods_changed = threading.Event()
         self._directory = settings.plugin_directory
-        self._policy = SharingPolicy(shares_per_gpu=settings.shares_per_gpu)
         self._metrics = Metrics()
         self._connect()
         self._remember()
@@ -116,7 +115,11 @@ class Plugin:
         settings = self._settings
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
         identity = self._identity or load_config(kubeconfig)
-        self._client = Client(identity, user_agent="gpuslice-node-agent")
+        self._client = VersionedClient(
+            identity,
+            user_agent="gpuslice-node-agent",
+            api_version=settings.resource_api_version,
+        )
         self._events = EventRecorder(self._client, component=names.DRIVER, host=settings.node_name)
         self._pods: Reflector[PodUse] = Reflector(
             self._client,
@@ -125,15 +128,18 @@ class Plugin:
             decode=read_pod,
             on_change=lambda _change: self._pods_changed.set(),
         )
-        self._publication = Publication(
-            client=self._client, node_name=settings.node_name, publisher=self._publisher
-        )
 
     def _remember(self) -> None:
         settings = self._settings
         boot_id = settings.proc_root / "sys/kernel/random/boot_id"
         self._boot_id = boot_id.read_text().strip()
         self._store = StateStore(self._directory / "state", boot_id=self._boot_id)
+        self._publication = Publication(
+            client=self._client,
+            node_name=settings.node_name,
+            situation=SituationSource(claims=self._store.claims),
+            publisher=self._publisher,
+        )
         self._specs = SpecStore(settings.cdi_directory)
         regions = self._directory / "regions"
         self._regions = RegionStore(regions, str(regions))
@@ -189,10 +195,13 @@ class Plugin:
         self._registration = RegistrationServicer(
             str(self._paths.dra), registered=self._publication.look_again.set
         )
-        self._streams = HealthStreams(
-            pool=settings.node_name, devices=lambda: list(self._publication.devices())
+        self._streams = HealthStreams(pool=settings.node_name, devices=self._publication.health)
+        self._service = DraService(
+            self._preparer,
+            self._metrics,
+            prepared=self._notices.prepared,
+            released=self._released,
         )
-        self._service = DraService(self._preparer, self._metrics, prepared=self._notices.prepared)
         self._probes = ProbeServer(
             settings.probe_address,
             settings.probe_port,
@@ -238,6 +247,7 @@ class Plugin:
             node=self._node,
             publication=self._publication,
             regions=self._regions,
+            api_problem=self._client.dra_problem,
         )
 
     def _restore(self) -> None:
@@ -248,17 +258,24 @@ class Plugin:
         self._publication.set_inventory(inventory)
         self._restore_now.set()
 
-    def _publisher(self, node_uid: str) -> Publisher:
+    def _released(self) -> None:
+        self._publication.claims_changed()
+
+    def _health_changed(self) -> None:
+        self._streams.changed()
+
+    def _publisher(self, node_uid: str, situation: SituationSource) -> Publisher:
         return Publisher(
             client=self._client,
             node_name=self._settings.node_name,
             node_uid=node_uid,
             probe=SharingProbe(self._client, node_name=self._settings.node_name, node_uid=node_uid),
-            policy=self._policy,
+            rules=wiring.offer_rules(self._settings),
             events=self._events,
+            situation=situation,
+            health_changed=self._health_changed,
         )
 
     def _shares_per_gpu(self, view: NodeView) -> Mapping[str, int]:
-        return {
-            name: self._policy.shares_of(device.gpu.uuid) for name, device in view.devices.items()
-        }
+        sharing = wiring.offer_rules(self._settings).sharing
+        return {name: sharing.shares_of(device.gpu.uuid) for name, device in view.devices.items()}

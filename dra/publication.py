@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from dra.devices import Withheld
+from dra.devicehealth import DeviceHealth
+from dra.devices import Noted
 from dra.publisher import Publisher
-from gpu.model import Inventory
+from dra.situation import SituationSource
+from gpu.model import Ailment, Inventory
 from kube import paths
 from kube.client import Client
 from kube.errors import KubeError
@@ -28,14 +30,18 @@ class Publication:
     """Holds the publisher once there is one."""
 
     def __init__(
-        self, *, client: Client, node_name: str, publisher: Callable[[str], Publisher]
+        self,
+        *,
+        client: Client,
+        node_name: str,
+        situation: SituationSource,
+        publisher: Callable[[str, SituationSource], Publisher],
     ) -> None:
-        """Prepare; *publisher* makes one for a node's UID."""
+        """Prepare; *publisher* makes one for a node's UID that publishes the *situation*."""
         self._client = client
         self._node_name = node_name
+        self._situation = situation
         self._make = publisher
-        self._lock = threading.Lock()
-        self._inventory: Inventory | None = None
         self._publisher: Publisher | None = None
         self._node_uid: str | None = None
         self._problem = "the node has not been looked up yet"
@@ -44,14 +50,27 @@ class Publication:
 
     def set_inventory(self, inventory: Inventory) -> None:
         """Have *inventory* published as soon as that is possible."""
-        with self._lock:
-            self._inventory = inventory
-            if self._publisher is not None:
-                self._publisher.set_inventory(inventory)
+        self._situation.set_inventory(inventory)
+        self.situation_changed()
+
+    def set_failure(self, failure: Ailment) -> None:
+        """Have what is published marked as not usable, as soon as that is possible."""
+        self._situation.set_failure(failure)
+        self.situation_changed()
+
+    def situation_changed(self) -> None:
+        """Have the situation looked at soon."""
+        if self._publisher is not None:
+            self._publisher.look_again()
+
+    def claims_changed(self) -> None:
+        """Have it looked at soon if something is offered only because a claim holds it."""
+        if self._publisher is not None:
+            self._publisher.claims_changed()
 
     def inventory(self) -> Inventory | None:
         """Return the inventory that was set last."""
-        return self._inventory
+        return self._situation.inventory()
 
     def run(self, stopping: threading.Event) -> None:
         """Look the node up whenever that is due and publish for it, until *stopping* is set."""
@@ -70,9 +89,13 @@ class Publication:
         """Return the devices on the server by name."""
         return self._publisher.published_devices() if self._publisher else {}
 
-    def withheld(self) -> tuple[Withheld, ...]:
-        """Return the devices that are there but not offered."""
-        return self._publisher.withheld() if self._publisher else ()
+    def health(self) -> tuple[DeviceHealth, ...]:
+        """Return the health of the published devices and of those that claims hold."""
+        return self._publisher.health() if self._publisher else ()
+
+    def noted(self) -> tuple[Noted, ...]:
+        """Return the devices that are not offered, or not for new work, with the reasons."""
+        return self._publisher.noted() if self._publisher else ()
 
     def node_uid(self) -> str | None:
         """Return the UID of the Node, `None` before it was read."""
@@ -98,12 +121,9 @@ class Publication:
         return True
 
     def _publish_for(self, node_uid: str) -> None:
-        before, publisher = self._publisher, self._make(node_uid)
+        before, publisher = self._publisher, self._make(node_uid, self._situation)
         if before is not None:
             log.info("node found to be another one", node_uid=node_uid)
             before.stop()
-        with self._lock:
-            self._node_uid, self._publisher = node_uid, publisher
-            if self._inventory is not None:
-                publisher.set_inventory(self._inventory)
+        self._node_uid, self._publisher = node_uid, publisher
         publisher.start()

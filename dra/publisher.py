@@ -6,7 +6,8 @@ slices 30 s after it lost the connection to it and may do so while the first one
 created, so a deletion is repaired at once. At exit the slices stay: kubelet decides about them.
 
 At rest nothing is written or read: the watch's copy is compared every few minutes, and only a
-difference leads to a request. When the watch is opened anew after a break the server is asked if it
+difference leads to a request. The watch shows the slices of other drivers on the node too, for they
+may offer the same GPUs. When the watch is opened anew after a break the server is asked if it
 keeps sharing, by a dry run; where it does not, GPUs are offered whole.
 """
 
@@ -16,15 +17,19 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from dra.devices import Offer, SharingPolicy, Withheld, build_devices
+from dra.devicehealth import DeviceHealth
+from dra.devices import Noted
 from dra.layout import build_slices
+from dra.offer import Kept, Offered, OfferRules, make_offer
 from dra.restraint import Restraint
-from dra.sharing import EventSink, SharingProbe, SharingVerdict, sharing_losses
+from dra.sharing import EventSink, SharingProbe, SharingVerdict, decisive_losses
 from dra.sharing_state import SharingState
+from dra.situation import SituationSource
 from dra.slice_diff import fingerprint
 from dra.slice_plan import Plan, highest_generation, plan_slices
-from dra.slice_writer import Outcome, SliceWriter, own_slices
+from dra.slice_writer import Outcome, SliceWriter, slices_of_node
 from gpu.model import Inventory
+from gpu.names import DRIVER
 from kube.backoff import Backoff
 from kube.client import Client
 from kube.errors import ApiError, ConflictError, KubeError, NotFoundError
@@ -35,6 +40,7 @@ from kube.reflector import Change, Reflector
 
 _ATTEMPTS = 5
 _STOP_S = 0.9
+_FIRST_LOOK_S = 0.5
 
 log = structlog.get_logger(__name__)
 
@@ -49,14 +55,21 @@ class Publisher:
         node_name: str,
         node_uid: str,
         probe: SharingProbe,
-        policy: SharingPolicy,
+        rules: OfferRules,
         events: EventSink,
+        situation: SituationSource | None = None,
+        health_changed: Callable[[], None] = lambda: None,
         observe: Callable[[str], None] | None = None,
         resync_s: float = 300.0,
         debounce_s: float = 0.05,
     ) -> None:
-        """Prepare; *observe* is told `create`, `update` or `delete` after each write."""
-        self._node_name, self._node_uid, self._policy = node_name, node_uid, policy
+        """Prepare; *health_changed* is called when `health` has another answer.
+
+        *observe* is told `create`, `update` or `delete` after each write.
+        """
+        self._node_name, self._node_uid, self._rules = node_name, node_uid, rules
+        self._situation = situation or SituationSource()
+        self._health_changed = health_changed
         self._resync_s, self._debounce_s = resync_s, debounce_s
         node = Regarding(api_version="v1", kind="Node", name=node_name, uid=node_uid)
         self._sharing = SharingState(probe, events, node)
@@ -64,7 +77,7 @@ class Publisher:
         self._reflector: Reflector[JsonObject] = Reflector(
             client,
             resource_slices(),
-            params=own_slices(node_name),
+            params=slices_of_node(node_name),
             decode=lambda item: item,
             on_change=self._on_change,
             on_connected=self._on_connected,
@@ -73,9 +86,8 @@ class Publisher:
         self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._lock = threading.Lock()
-        self._inventory: Inventory | None = None
         self._published: Mapping[str, JsonObject] = {}
-        self._withheld: tuple[Withheld, ...] = ()
+        self._offered = Offered(devices=())
         self._unready: str | None = "the GPUs have not been read yet"
         # From here on only for the publisher's thread.
         self._settled_for = ""
@@ -87,9 +99,17 @@ class Publisher:
 
     def set_inventory(self, inventory: Inventory) -> None:
         """Have *inventory* published soon; cheap."""
-        with self._lock:
-            self._inventory = inventory
+        self._situation.set_inventory(inventory)
         self._wake.set()
+
+    def look_again(self) -> None:
+        """Have the situation looked at soon; cheap."""
+        self._wake.set()
+
+    def claims_changed(self) -> None:
+        """Look again if something is offered only because a claim holds it."""
+        if self._offered.has_gone:
+            self._wake.set()
 
     def start(self) -> None:
         """Begin to watch and to publish."""
@@ -114,10 +134,14 @@ class Publisher:
         with self._lock:
             return self._published
 
-    def withheld(self) -> tuple[Withheld, ...]:
-        """Return the devices that are there but not offered, with the reasons."""
-        with self._lock:
-            return self._withheld
+    def noted(self) -> tuple[Noted, ...]:
+        """Return the devices that are not offered, or not for new work, with the reasons."""
+        offered = self._offered
+        return (*offered.withheld, *offered.tainted)
+
+    def health(self) -> tuple[DeviceHealth, ...]:
+        """Return the health of the published devices and of those that claims hold."""
+        return self._offered.health
 
     def ready(self) -> str | None:
         """Return `None` once the slices are on the server as wanted, else what is missing."""
@@ -165,9 +189,7 @@ class Publisher:
             self._unready = reason
 
     def _reconcile(self) -> float:
-        with self._lock:
-            inventory = self._inventory
-        if inventory is None:
+        if not self._situation.is_known():
             return self._resync_s
         ask_again_s = self._sharing.ask_if_stale()
         verdict = self._sharing.verdict
@@ -177,24 +199,41 @@ class Publisher:
         if verdict != self._accepted_by:
             self._accepted_by = verdict
             self._accepted.clear()
-        offer = build_devices(inventory, sharing_kept=verdict.kept, policy=self._policy)
-        self._note_withheld(offer)
+        own, foreign = self._look()
+        situation = self._situation.look(_devices(own), foreign)
+        if not situation.is_known:
+            return self._resync_s
+        kept = Kept(sharing=verdict.kept, taints=verdict.taints_kept)
+        offered = make_offer(situation, kept=kept, rules=self._rules)
         wait_s = self._publish(
-            build_slices(offer.devices, node_name=self._node_name, node_uid=self._node_uid)
+            build_slices(offered.devices, node_name=self._node_name, node_uid=self._node_uid)
         )
+        self._note(offered)
         return wait_s if ask_again_s is None else min(wait_s, ask_again_s)
 
-    def _note_withheld(self, offer: Offer) -> None:
-        with self._lock:
-            before, self._withheld = self._withheld, offer.withheld
-        for item in offer.withheld:
-            if item not in before:
-                log.warning("device withheld", uuid=item.uuid, reason=str(item.refusal))
+    def _look(self) -> tuple[list[JsonObject], list[JsonObject]]:
+        """Return our own slices and those of other drivers on the node."""
+        if not self._reflector.wait_synced(_FIRST_LOOK_S):
+            return self._writer.read(), []
+        seen = list(self._reflector.items().values())
+        own = [each for each in seen if each["spec"].get("driver") == DRIVER]
+        return own, [each for each in seen if each not in own]
+
+    def _note(self, offered: Offered) -> None:
+        before, self._offered = self._offered, offered
+        for each in offered.withheld:
+            if each not in before.withheld:
+                log.warning("device withheld", uuid=each.uuid, reason=str(each.refusal))
+        for each in offered.tainted:
+            if each not in before.tainted:
+                log.warning("device tainted", uuid=each.uuid, reason=str(each.refusal))
+        if offered.health != before.health:
+            self._health_changed()
 
     def _publish(self, desired: tuple[JsonObject, ...]) -> float:
         wanted = "\n".join(fingerprint(item["spec"]) for item in desired)
         if self._reflector.wait_synced(0):
-            seen = list(self._reflector.items().values())
+            seen, _ = self._look()
             if self._plan(desired, seen).is_empty():
                 return self._settle(wanted, seen)
         clash: KubeError | None = None
@@ -229,10 +268,8 @@ class Publisher:
     def _conclude(self, wanted: str, outcome: Outcome | None) -> float:
         if outcome is None:
             return self._resync_s
-        lost = sharing_losses(outcome.lost)
-        if lost and self._sharing.verdict.kept:
-            self._sharing.overrule(lost)
-            self._set_unready("the server did not keep sharing: publishing whole GPUs")
+        if self._sharing.overrule(decisive_losses(outcome.lost)):
+            self._set_unready("the server did not keep all that was sent: publishing without it")
             return 0.0
         if outcome.lost:
             log.warning("server dropped fields", fields=outcome.lost)
@@ -244,13 +281,18 @@ class Publisher:
         generation = highest_generation(slices)
         self._last_generation = max(self._last_generation, generation)
         self._settled_for = wanted
-        devices = {
-            device["name"]: device
-            for item in slices
-            if item["spec"]["pool"].get("generation") == generation
-            for device in item["spec"].get("devices") or ()
-        }
         with self._lock:
-            self._published = devices
+            self._published = _devices(slices)
             self._unready = None
         return self._resync_s
+
+
+def _devices(slices: list[JsonObject]) -> Mapping[str, JsonObject]:
+    """Return the devices in the newest generation of *slices* by name."""
+    generation = highest_generation(slices)
+    return {
+        device["name"]: device
+        for item in slices
+        if item["spec"]["pool"].get("generation") == generation
+        for device in item["spec"].get("devices") or ()
+    }

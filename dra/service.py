@@ -37,11 +37,18 @@ class DraService:
     """The handler behind both versions."""
 
     def __init__(
-        self, preparer: Preparer, metrics: Metrics, *, prepared: Callable[[PreparedClaim], None]
+        self,
+        preparer: Preparer,
+        metrics: Metrics,
+        *,
+        prepared: Callable[[PreparedClaim], None],
+        released: Callable[[], None],
     ) -> None:
+        """Prepare; *prepared* and *released* are told after the respective work is done."""
         self._preparer = preparer
         self._metrics = metrics
         self._prepared = prepared
+        self._released = released
 
     def prepare(
         self, messages: Any, claims: Iterable[ClaimReference], context: grpc.ServicerContext
@@ -62,6 +69,7 @@ class DraService:
 
         def unprepare_one(claim: ClaimReference, _entry: Any) -> None:
             record = self._preparer.unprepare(claim.uid)
+            self._released()
             log.info("claim unprepared", known=record is not None)
 
         response = messages.NodeUnprepareResourcesResponse()

@@ -12,6 +12,7 @@ from pydantic import Field
 from cdi.hooks import HookMode
 from dra.options import ANY_NAMESPACE
 from gpu import names
+from kube.draversions import ApiVersionChoice
 from kube.settings import BaseProgramSettings, Names
 
 
@@ -24,6 +25,9 @@ class AgentSettings(BaseProgramSettings):
     pod_uid: str = Field("", description="UID of this pod; allows two instances in an update")
     kubeconfig: Path | None = Field(
         None, description="credentials file; without it the pod's service account is used"
+    )
+    resource_api_version: ApiVersionChoice = Field(
+        "auto", description="version of resource.k8s.io to speak, or `auto` to ask the server"
     )
 
     kubelet_root: Path = Field(
@@ -51,6 +55,13 @@ class AgentSettings(BaseProgramSettings):
 
     shares_per_gpu: Annotated[int, Field(ge=1, le=1024)] = Field(
         10, description="how many claims may share one GPU"
+    )
+    unhealthy_effect: Literal["NoSchedule", "NoExecute"] = Field(
+        "NoSchedule",
+        description="taint of a GPU that fails; NoExecute has the pods that use it evicted",
+    )
+    allow_dual: bool = Field(
+        False, description="give GPUs to new work although a device plugin offers them too"
     )
     hami_core_library: Path | None = Field(
         None, description="HAMi-core's libvgpu.so; without it shares cannot be limited"

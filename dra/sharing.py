@@ -1,10 +1,10 @@
-"""Whether the API server keeps what makes a GPU shareable.
+"""Whether the API server keeps what makes a GPU shareable, and the taints of those that are ill.
 
 With the feature gate DRAConsumableCapacity off, the default of Kubernetes 1.34 and 1.35, the
 server drops `allowMultipleAllocations` and every `requestPolicy` without an error, and the
 scheduler would then give the whole GPU to the first who asks for a part of it. Versions do not
-tell, because gates can be switched; so a slice is sent as a dry run, which nobody ever sees, and
-the answer is compared with what was sent.
+tell, because gates can be switched (DRADeviceTaints is another); so a slice is sent as a dry run,
+which nobody ever sees, and the answer is compared with what was sent.
 """
 
 import json
@@ -18,6 +18,7 @@ from dra.devices import SharingPolicy, build_devices
 from dra.layout import build_slices
 from dra.slice_diff import lost_fields
 from gpu.model import ComputeMode, Gpu, GpuUuid, Inventory, PciBusId
+from gpu.names import DRIVER
 from kube.client import Client
 from kube.errors import KubeError
 from kube.events import EventType, Regarding
@@ -28,6 +29,7 @@ FEATURE_GATE = "DRAConsumableCapacity"
 
 _DRY_RUN = {"dryRun": "All"}
 _SHARING_FIELDS = (".allowMultipleAllocations", ".requestPolicy")
+_TAINT_FIELD = ".taints"
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +54,7 @@ class SharingVerdict:
     """The answer to the question of this module, with the reason for it."""
 
     state: Sharing
+    taints_kept: bool = False
     dropped: tuple[str, ...] = ()
     """Paths in a ResourceSlice that the server did not keep."""
     server_version: str = ""
@@ -67,9 +70,20 @@ class SharingVerdict:
 NOT_ASKED = SharingVerdict(state=Sharing.UNKNOWN, detail="the server has not been asked yet")
 
 
+def decisive_losses(lost: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of the *lost* paths without which slices have to be others."""
+    fields = (*_SHARING_FIELDS, _TAINT_FIELD)
+    return tuple(path for path in lost if any(field in path for field in fields))
+
+
 def sharing_losses(lost: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the *lost* paths without which a GPU cannot be shared."""
     return tuple(path for path in lost if any(field in path for field in _SHARING_FIELDS))
+
+
+def keeps_taints(lost: tuple[str, ...]) -> bool:
+    """Tell whether no taint is among the *lost* paths."""
+    return not any(_TAINT_FIELD in path for path in lost)
 
 
 class SharingProbe:
@@ -84,12 +98,15 @@ class SharingProbe:
         try:
             version = self._client.server_version()
             answer = json.loads(self._client.create(resource_slices(), self._slice, _DRY_RUN))
-            lost = sharing_losses(lost_fields(self._slice["spec"], answer["spec"]))
+            lost = decisive_losses(lost_fields(self._slice["spec"], answer["spec"]))
         except (KubeError, ValueError, LookupError, TypeError) as error:
             log.warning("server could not be probed for sharing", error=str(error))
             return SharingVerdict(state=Sharing.UNKNOWN, detail=str(error) or repr(error))
         return SharingVerdict(
-            state=Sharing.DROPPED if lost else Sharing.KEPT, dropped=lost, server_version=version
+            state=Sharing.DROPPED if sharing_losses(lost) else Sharing.KEPT,
+            taints_kept=keeps_taints(lost),
+            dropped=lost,
+            server_version=version,
         )
 
 
@@ -114,5 +131,7 @@ def _specimen(node_name: str, node_uid: str) -> JsonObject:
     )
     inventory = Inventory(driver_version="1.0", cuda_driver_version="1.0", gpus=(gpu,))
     offer = build_devices(inventory, sharing_kept=True, policy=SharingPolicy())
-    (item,) = build_slices(offer.devices, node_name=node_name, node_uid=node_uid)
+    taint = {"key": f"{DRIVER}/probe", "effect": "NoSchedule"}
+    devices = [device | {"taints": [taint]} for device in offer.devices]
+    (item,) = build_slices(devices, node_name=node_name, node_uid=node_uid)
     return item | {"spec": item["spec"] | {"pool": item["spec"]["pool"] | {"generation": 1}}}

@@ -7,10 +7,20 @@ stands until the server says otherwise, by the probe or by what it made of a rea
 """
 
 import threading
+from dataclasses import replace
 
 import structlog
 
-from dra.sharing import FEATURE_GATE, NOT_ASKED, EventSink, Sharing, SharingProbe, SharingVerdict
+from dra.sharing import (
+    FEATURE_GATE,
+    NOT_ASKED,
+    EventSink,
+    Sharing,
+    SharingProbe,
+    SharingVerdict,
+    keeps_taints,
+    sharing_losses,
+)
 from kube.backoff import Backoff
 from kube.events import Regarding
 
@@ -51,13 +61,13 @@ class SharingState:
         self._stale.set()
 
     def mark_renewed(self) -> None:
-        """Have a server asked again that could not share.
+        """Have a server asked again that could not do all.
 
         Of several API servers the one that a watch is renewed on may have been updated while the
-        watch was on another. Where sharing is known, asking would only cost requests: every slice
+        watch was on another. Where all is known, asking would only cost requests: every slice
         that is written is read back.
         """
-        if not self._verdict.kept:
+        if not (self._verdict.kept and self._verdict.taints_kept):
             self._stale.set()
 
     def ask_if_stale(self) -> float | None:
@@ -83,13 +93,28 @@ class SharingState:
         known = self._verdict.state is not Sharing.UNKNOWN
         return known or self._failures >= _PROBES_BEFORE_CLOSING
 
-    def overrule(self, lost: tuple[str, ...]) -> None:
-        """Believe a real slice of which the server did not keep the *lost* fields."""
-        version = self._verdict.server_version
-        self._take(SharingVerdict(state=Sharing.DROPPED, dropped=lost, server_version=version))
+    def overrule(self, lost: tuple[str, ...]) -> bool:
+        """Believe a real slice of which the server did not keep the *lost* fields.
+
+        Tells whether that is another verdict than the one before.
+        """
+        before = self._verdict
+        losses = tuple(dict.fromkeys((*before.dropped, *lost)))
+        verdict = replace(
+            before,
+            state=Sharing.DROPPED if sharing_losses(lost) else before.state,
+            taints_kept=before.taints_kept and keeps_taints(lost),
+            dropped=losses,
+        )
+        if (verdict.state, verdict.taints_kept) == (before.state, before.taints_kept):
+            return False
+        self._take(verdict)
+        return True
 
     def _take(self, verdict: SharingVerdict) -> None:
         before, self._verdict = self._verdict, verdict
+        if verdict.taints_kept != before.taints_kept:
+            log.info("server asked for device taints", kept=verdict.taints_kept)
         if verdict.state is before.state:
             return
         if verdict.state is Sharing.DROPPED:

@@ -22,6 +22,11 @@ from kube.paths import resource_slices
 log = structlog.get_logger(__name__)
 
 
+def slices_of_node(node_name: str) -> Mapping[str, str]:
+    """Return the parameters that select all drivers' slices of the node."""
+    return {"fieldSelector": f"spec.nodeName={node_name}"}
+
+
 def own_slices(node_name: str) -> Mapping[str, str]:
     """Return the parameters that select this driver's slices of the node."""
     return {"fieldSelector": f"spec.driver={DRIVER},spec.nodeName={node_name}"}

@@ -7,7 +7,9 @@ from cdi import hooks
 from cdi.hooks import HookStrategy
 from cdi.library import LibraryStore
 from dra.deviceedits import Delegation, DeviceNumbers, Scan
+from dra.devices import SharingPolicy
 from dra.inventory import LibrarySource
+from dra.offer import Effect, OfferRules
 from dra.options import Privileges
 from dra.plan import Rules
 from dra.settings import AgentSettings
@@ -23,6 +25,14 @@ def rules(settings: AgentSettings) -> Rules:
             priority_namespaces=frozenset(settings.priority_namespaces),
         ),
         minimum_memory_mib=settings.minimum_share_mib,
+    )
+
+
+def offer_rules(settings: AgentSettings) -> OfferRules:
+    """Return the administrator's part in what is offered."""
+    return OfferRules(
+        sharing=SharingPolicy(shares_per_gpu=settings.shares_per_gpu),
+        unhealthy_effect=Effect(settings.unhealthy_effect),
     )
 
 

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dra.devices import SharingPolicy
+from dra.offer import OfferRules
 from dra.publisher import Publisher
 from dra.sharing import SharingProbe
+from dra.situation import SituationSource
 from gpu.model import Inventory
 from kube.events import EventRecorder
 from kube.paths import events, resource_slices
@@ -101,6 +102,9 @@ def publishing(
     where: Cluster,
     *,
     found: Inventory | None = None,
+    rules: OfferRules | None = None,
+    situation: SituationSource | None = None,
+    health_changed: Callable[[], None] = lambda: None,
     resync_s: float = 300.0,
     debounce_s: float = 0.02,
 ) -> Iterator[Publisher]:
@@ -112,7 +116,9 @@ def publishing(
         node_name=NODE,
         node_uid=where.uid,
         probe=SharingProbe(clients[1], node_name=NODE, node_uid=where.uid),
-        policy=SharingPolicy(),
+        rules=rules or OfferRules(),
+        situation=situation,
+        health_changed=health_changed,
         events=recorder,
         resync_s=resync_s,
         debounce_s=debounce_s,

@@ -1,11 +1,12 @@
 """The plugin's gRPC servers on sockets of their own, and kubelet's side of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
 
+from dra.devicehealth import DeviceHealth
 from dra.health import HealthStreams
 from dra.metrics import Metrics
 from dra.prepare import Preparer
@@ -16,9 +17,13 @@ from dra.service import DraService
 from tests.dra.builders import NODE
 
 
-def no_devices() -> list[str]:
+def no_devices() -> list[DeviceHealth]:
     """Return that there are none."""
     return []
+
+
+def nothing() -> None:
+    """Do nothing after an unprepare."""
 
 
 def ignore(_claim: PreparedClaim) -> None:
@@ -38,14 +43,14 @@ def serving(
     path: Path,
     preparer: Preparer,
     *,
-    devices: Callable[[], list[str]] = no_devices,
+    devices: Callable[[], Sequence[DeviceHealth]] = no_devices,
     heartbeat_s: float = 10.0,
     metrics: Metrics | None = None,
     prepared: Callable[[PreparedClaim], None] = ignore,
 ) -> Iterator[HealthStreams]:
     """Serve kubelet's calls at *path*."""
     streams = HealthStreams(pool=NODE, devices=devices, heartbeat_s=heartbeat_s)
-    service = DraService(preparer, metrics or Metrics(), prepared=prepared)
+    service = DraService(preparer, metrics or Metrics(), prepared=prepared, released=nothing)
     server = dra_server(path, service, streams)
     server.start()
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
+from dra.devicehealth import DeviceHealth
 from dra.health import HEARTBEAT_S, MAX_STREAMS, TIMEOUT_S
 from dra.server import CALL_THREADS
 from protos import (
@@ -45,28 +46,96 @@ def open_stream(channel: grpc.Channel, messages: Any, services: Any) -> Any:
     return stub.NodeWatchResources(messages.NodeWatchResourcesRequest(), timeout=60)
 
 
+def well(name: str) -> DeviceHealth:
+    """Return a device with which nothing is wrong."""
+    return DeviceHealth(name=name, healthy=True)
+
+
+def ill(name: str, message: str = "the GPU has fallen off the bus") -> DeviceHealth:
+    """Return a device that is not well."""
+    return DeviceHealth(name=name, healthy=False, code="Xid79", message=message)
+
+
 @pytest.mark.parametrize(("messages", "services"), VERSIONS, ids=["v1", "v1alpha1"])
 def test_each_heartbeat_is_the_full_list(
     tmp_path: Path, node: Node, messages: Any, services: Any
 ) -> None:
     """Kubelet forgets a device that is not said again, so all are, each time."""
     path = tmp_path / "dra.sock"
-    devices = ["gpu-a", "gpu-b"]
+    devices = [well("gpu-a"), well("gpu-b")]
     with (
         serving(path, node.preparer, devices=lambda: list(devices), heartbeat_s=0.02),
         channel_to(path) as channel,
     ):
         stream = open_stream(channel, messages, services)
         for message in itertools.islice(stream, 3):
-            assert [each.device.device_name for each in message.devices] == devices
+            assert [each.device.device_name for each in message.devices] == ["gpu-a", "gpu-b"]
             for each in message.devices:
                 assert each.device.pool_name == NODE
                 assert each.health == messages.HealthStatus.HEALTHY
+                assert each.message == ""
                 assert each.health_check_timeout_seconds == TIMEOUT_S
                 assert each.last_updated_time > 1_700_000_000
-        devices.remove("gpu-a")
+        del devices[0]
         names = {len(message.devices) for message in itertools.islice(stream, 4)}
         assert 1 in names
+        stream.cancel()
+
+
+@pytest.mark.parametrize(("messages", "services"), VERSIONS, ids=["v1", "v1alpha1"])
+def test_a_change_is_said_at_once(tmp_path: Path, node: Node, messages: Any, services: Any) -> None:
+    """Every open stream says which device is ill and why, and when it is well again."""
+    path = tmp_path / "dra.sock"
+    devices = [well("gpu-a"), well("gpu-b")]
+    with (
+        serving(path, node.preparer, devices=lambda: devices, heartbeat_s=1000.0) as streams,
+        channel_to(path) as channel,
+    ):
+        opened = [open_stream(channel, messages, services) for _ in range(2)]
+        for stream in opened:
+            next(stream)
+        for now, health in ((ill("gpu-b"), "UNHEALTHY"), (well("gpu-b"), "HEALTHY")):
+            devices[1] = now
+            streams.changed()
+            for stream in opened:
+                first, second = next(stream).devices
+                assert first.health == messages.HealthStatus.HEALTHY
+                assert second.health == messages.HealthStatus.Value(health)
+                said = "" if now.healthy else "Xid79: the GPU has fallen off the bus"
+                assert (first.message, second.message) == ("", said)
+        for stream in opened:
+            stream.cancel()
+
+
+def test_a_change_while_the_list_is_read_is_said(tmp_path: Path, node: Node) -> None:
+    """It is not left to the next heartbeat, which here never comes."""
+    path = tmp_path / "dra.sock"
+    lists = iter([[well("gpu-a")], [ill("gpu-a")]])
+
+    def devices() -> list[DeviceHealth]:
+        now = next(lists)
+        if now[0].healthy:
+            streams.changed()
+        return now
+
+    with (
+        serving(path, node.preparer, devices=devices, heartbeat_s=1000.0) as streams,
+        channel_to(path) as channel,
+    ):
+        stream = open_stream(channel, *VERSIONS[0])
+        said = [message.devices[0].message for message in itertools.islice(stream, 2)]
+        assert said == ["", "Xid79: the GPU has fallen off the bus"]
+        stream.cancel()
+
+
+def test_a_message_is_short_ascii(tmp_path: Path, node: Node) -> None:
+    """Kubelet would cut it at a byte of its own choice."""
+    path = tmp_path / "dra.sock"
+    devices = [ill("gpu-a", message="\u00fc" * 3000)]
+    with serving(path, node.preparer, devices=lambda: devices), channel_to(path) as channel:
+        stream = open_stream(channel, *VERSIONS[0])
+        (device,) = next(stream).devices
+        assert device.message == "Xid79: " + "?" * 993
         stream.cancel()
 
 

@@ -9,6 +9,7 @@ from dra.publication import Publication
 from dra.publisher import Publisher
 from dra.regions import RegionStore
 from dra.registration import RegistrationServicer
+from dra.situation import SituationSource
 from gpu.model import GpuFault
 from kube.client import Client
 from kube.config import ClientConfig
@@ -24,10 +25,12 @@ FAULT = GpuFault(
 )
 
 
-def codes(node: NodeState, *, may_mount: bool = True) -> dict[str, str]:
+def codes(
+    node: NodeState, *, may_mount: bool = True, api_problem: str | None = None
+) -> dict[str, str]:
     """Return code and sentence of everything that is said; no API server answers."""
 
-    def never(_node_uid: str) -> Publisher:
+    def never(_node_uid: str, _situation: SituationSource) -> Publisher:
         raise AssertionError("no node was read")
 
     client = Client(ClientConfig(host="http://127.0.0.1:1"), user_agent="test")
@@ -37,8 +40,11 @@ def codes(node: NodeState, *, may_mount: bool = True) -> dict[str, str]:
         node_name="node-a",
         registration=RegistrationServicer("/dra.sock"),
         node=node,
-        publication=Publication(client=client, node_name="node-a", publisher=never),
+        publication=Publication(
+            client=client, node_name="node-a", situation=SituationSource(), publisher=never
+        ),
         regions=RegionStore(Path("/unused"), "/unused", may_mount=may_mount),
+        api_problem=lambda: api_problem,
     )
     try:
         return {refusal.code: str(refusal) for refusal in notices.problems()}
@@ -52,6 +58,15 @@ def test_a_healthy_node_says_nothing() -> None:
     node = NodeState()
     node.set(a_view(a_gpu()))
     assert codes(node) == {}
+
+
+def test_an_api_that_is_not_served_is_said() -> None:
+    """Where the server has nothing of DRA, the Node says it, and what else is wrong."""
+    node = NodeState()
+    node.fail("no driver")
+    said = codes(node, api_problem="resource.k8s.io is not served by this API server")
+    assert "resource.k8s.io is not served by this API server" in said["ApiNotServed"]
+    assert "GpusNotReadable" in said
 
 
 def test_a_driver_that_is_not_found_is_said_with_its_reason() -> None:

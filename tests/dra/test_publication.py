@@ -6,10 +6,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from dra.devices import SharingPolicy
+from dra.offer import OfferRules
 from dra.publication import Publication
 from dra.publisher import Publisher
 from dra.sharing import SharingProbe
+from dra.situation import SituationSource
 from kube import paths
 from kube.client import Client
 from kube.events import EventRecorder
@@ -32,17 +33,20 @@ def publishing(client: Client) -> Iterator[Publication]:
     """Run a publication of two GPUs as the plugin does."""
     events = EventRecorder(client, component="test", host=NODE)
 
-    def publisher(node_uid: str) -> Publisher:
+    def publisher(node_uid: str, situation: SituationSource) -> Publisher:
         return Publisher(
             client=client,
             node_name=NODE,
             node_uid=node_uid,
             probe=SharingProbe(client, node_name=NODE, node_uid=node_uid),
-            policy=SharingPolicy(),
+            rules=OfferRules(),
             events=events,
+            situation=situation,
         )
 
-    publication = Publication(client=client, node_name=NODE, publisher=publisher)
+    publication = Publication(
+        client=client, node_name=NODE, situation=SituationSource(), publisher=publisher
+    )
     publication.set_inventory(inventory_of(*many_gpus(2)))
     stopping = threading.Event()
     thread = threading.Thread(target=publication.run, args=(stopping,))

@@ -45,7 +45,7 @@ def test_withheld_devices_are_told() -> None:
         closed = an_inventory(compute_mode=ComputeMode.PROHIBITED)
         with publishing(where, found=closed) as publisher:
             settled(publisher)
-            (withheld,) = publisher.withheld()
+            (withheld,) = publisher.noted()
             assert withheld.refusal.code == "ComputeModeProhibited"
             assert where.modes() == []
 

@@ -9,7 +9,7 @@ from dra.sharing import Sharing, SharingProbe, SharingVerdict, sharing_losses
 from dra.sharing_state import SharingState
 from kube.events import EventType, Regarding
 from kube.paths import resource_slices
-from sim.apiserver.versions import CONSUMABLE_CAPACITY
+from sim.apiserver.versions import CONSUMABLE_CAPACITY, DEVICE_TAINTS
 from tests.fakes.api_server import ServerThread, serving
 
 NODE = Regarding(api_version="v1", kind="Node", name="node-1", uid="uid-1")
@@ -51,6 +51,17 @@ def test_the_default_gates_of_each_release(version: str, state: Sharing) -> None
     assert verdict.state is state
     assert verdict.kept is (state is Sharing.KEPT)
     assert verdict.server_version.startswith(f"v{version}")
+    assert verdict.taints_kept is verdict.kept
+
+
+@pytest.mark.parametrize("gate", [CONSUMABLE_CAPACITY, DEVICE_TAINTS])
+def test_taints_and_sharing_are_told_apart(gate: str) -> None:
+    """Each depends on a gate of its own."""
+    with asking("1.37") as (where, probe):
+        where.call(where.server.set_version, "1.37", gates=frozenset({gate}))
+        verdict = probe.probe()
+    assert verdict.kept is (gate == CONSUMABLE_CAPACITY)
+    assert verdict.taints_kept is (gate == DEVICE_TAINTS)
 
 
 def test_the_gate_counts_and_not_the_version() -> None:
@@ -60,7 +71,7 @@ def test_the_gate_counts_and_not_the_version() -> None:
         assert probe.probe().kept
         where.call(where.server.set_version, "1.37", gates=frozenset())
         verdict = probe.probe()
-    assert verdict.dropped == (
+    assert sharing_losses(verdict.dropped) == (
         "spec.devices[].allowMultipleAllocations",
         "spec.devices[].capacity.memory.requestPolicy",
         "spec.devices[].capacity.cores.requestPolicy",
@@ -150,9 +161,23 @@ def test_each_turn_is_told_once() -> None:
         assert events.told[2:] == [("Warning", "SharingNotSupported")]
         assert state.verdict == SharingVerdict(
             state=Sharing.DROPPED,
+            taints_kept=True,
             dropped=("spec.devices[].allowMultipleAllocations",),
             server_version="v1.36.0",
         )
+
+
+def test_a_server_that_drops_a_taint_is_believed() -> None:
+    """What became of a real slice overrules the probe, once, and sharing stays."""
+    with asking("1.37") as (_, probe):
+        events = Events()
+        state = SharingState(probe, events, NODE)
+        state.ask_if_stale()
+        assert state.overrule(("spec.devices[].taints",))
+        assert not state.overrule(("spec.devices[].taints",))
+        assert state.verdict.kept
+        assert not state.verdict.taints_kept
+        assert events.told == []
 
 
 def test_a_renewed_watch_asks_only_a_server_that_could_not_share() -> None:
