@@ -18,7 +18,7 @@ from kube.events import EventRecorder, Regarding
 class NodeNotices:
     """Looks at the parts of the agent; call `look` now and then."""
 
-    def __init__(  # one part for each thing that can be said
+    def __init__(  # noqa: PLR0913 - one part for each thing that can be said
         self,
         *,
         events: EventRecorder,

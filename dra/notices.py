@@ -37,6 +37,8 @@ class Notices:
 
 
 def _claim(claim: PreparedClaim) -> Regarding:
+    # Of v1 also where a server has only older versions: whoever describes a claim finds its events
+    # by kind, name and UID, and they shall look the same after an update.
     return Regarding(
         api_version=f"resource.k8s.io/{DRA_VERSION}",
         kind="ResourceClaim",

@@ -5,6 +5,8 @@
     KubeError
     |-- ConfigError               credentials or addresses cannot be found or read
     |-- ConnectionFailedError     no answer: refused, timed out, TLS, cut off
+    |-- NotServedError            the server has no version of an API that can be spoken here
+    |-- UntranslatableError       a request that the version served has no words for
     `-- ApiError                  the server answered with a failure
         |-- UnauthorizedError     401
         |-- ForbiddenError        403
@@ -35,6 +37,14 @@ class ConfigError(KubeError):
 
 class ConnectionFailedError(KubeError):
     """The server gave no answer, so whether it acted is unknown."""
+
+
+class NotServedError(KubeError):
+    """The server has the whole kind not; nothing is said about any object, so this is no 404."""
+
+
+class UntranslatableError(KubeError):
+    """The request cannot be said in the version that the server has."""
 
 
 class ApiError(KubeError):

@@ -5,7 +5,7 @@ dead peer shows only as silence: the inactivity timeout must be longer than the 
 `timeoutSeconds`, or bookmarks (about one a minute) must be asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -23,10 +23,20 @@ _BROKEN = (HTTPError, OSError, ValueError, AttributeError)
 class Watch:
     """Iterate it in one thread, inside `with`; `close()` may be called from any."""
 
-    def __init__(self, response: HTTPResponse, path: str) -> None:
+    def __init__(
+        self,
+        response: HTTPResponse,
+        path: str,
+        translate: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self._response = response
         self._path = path
+        self._translate = translate
         self._ended = False
+
+    def translated(self, translate: Callable[[bytes], bytes]) -> "Watch":
+        """Return this watch with each line passed through *translate*; use only the new one."""
+        return Watch(self._response, self._path, translate)
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +53,10 @@ class Watch:
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines; raises `ConnectionFailedError` on silence or a cut, not at a proper end."""
+        lines = self._lines()
+        return lines if self._translate is None else map(self._translate, lines)
+
+    def _lines(self) -> Iterator[bytes]:
         begun: list[bytes] = []
         try:
             for piece in self._pieces():
