@@ -154,6 +154,8 @@ def _consumed(allocated: AllocatedDevice) -> tuple[int, int, int] | None:
         raise _refused(allocated, "MemoryNotWholeMiB", value, "memory is given in whole MiB")
     if cores > CORES_WHOLE:
         raise _refused(allocated, "CoresOutOfRange", str(cores), "0 to 100")
+    if shares == 0:
+        raise _refused(allocated, "SharesOutOfRange", str(shares), "1 or more")
     return memory // MIB, cores, shares
 
 

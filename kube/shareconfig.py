@@ -97,5 +97,10 @@ def _suggestion(field: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = dumps(value, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):  # nested too deep, a number too long
+        text = f"a {type(value).__name__} that cannot be shown"
+    # Half of a surrogate pair has no place in an answer.
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= _VALUE_MAX else text[: _VALUE_MAX - 1] + "…"

@@ -228,6 +228,7 @@ def test_each_capacity_has_to_be_there(capacity: str) -> None:
         ({"memory": "1500m"}, "ConsumedCapacityUnreadable"),
         ({"memory": "9e99"}, "ConsumedCapacityUnreadable"),
         ({"cores": "101"}, "CoresOutOfRange"),
+        ({"shares": "0"}, "SharesOutOfRange"),
         ({"cores": "500m"}, "ConsumedCapacityUnreadable"),
         ({"cores": "-1"}, "ConsumedCapacityUnreadable"),
         ({"shares": "NaN"}, "ConsumedCapacityUnreadable"),

@@ -61,6 +61,13 @@ def test_a_wrong_value_is_named(fields: dict[str, Any], field: str, value: str) 
     )
 
 
+def _nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("typo", "meant"),
     [
@@ -109,6 +116,21 @@ def test_a_long_value_is_cut() -> None:
     with pytest.raises(ShareConfigError) as caught:
         parse(parameters(corePolicy="x" * 5000))
     assert len(caught.value.value) == 64
+
+
+def test_half_a_surrogate_pair_is_shown_in_a_text_that_can_be_sent() -> None:
+    """JSON may hold it, an answer to kubelet may not."""
+    with pytest.raises(ShareConfigError) as caught:
+        parse(parameters(corePolicy="\ud800"))
+    assert str(caught.value).encode().decode() == str(caught.value)
+    assert caught.value.value == r'"\ud800"'
+
+
+@pytest.mark.parametrize("value", [10**5000, _nested(100_000)], ids=["long", "deep"])
+def test_a_value_that_cannot_be_written_is_refused_all_the_same(value: Any) -> None:
+    """Numbers of thousands of digits and very deep lists are no text."""
+    with pytest.raises(ShareConfigError, match=r"`corePolicy` is a .* that cannot be shown"):
+        parse(parameters(corePolicy=value))
 
 
 json_values = st.recursive(
