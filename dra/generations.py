@@ -50,7 +50,7 @@ class Loaded:
         for entry in self.snapshot.get("claims", []):
             yield {"op": "prepared", "claim": entry}
         for entry in self.snapshot.get("released", []):
-            yield {"op": "released", **entry}
+            yield {**entry, "op": "released"}
         yield from self.records
 
 
@@ -137,23 +137,38 @@ class Generations:
         if not isinstance(version, int) or version > FORMAT_VERSION:
             path = self.snapshot_path(first)
             raise UnknownFormatError(path, f"has format {version!r}; known is {FORMAT_VERSION}")
+        _check_lists(self.snapshot_path(first), snapshot)
         loaded = Loaded(last, snapshot)
         for number in range(first, last + 1):
-            data = self._read_journal(number)
+            data = self._read_journal(number, newest=number == last)
             loaded.journal_bytes = len(data)
             loaded.records.extend(decode_lines(self.journal_path(number), data))
         return loaded
 
-    def _read_journal(self, generation: int) -> bytes:
+    def _read_journal(self, generation: int, *, newest: bool) -> bytes:
         path = self.journal_path(generation)
-        if not path.exists():
+        if newest and not path.exists():
             return b""
+        if not path.exists():
+            raise DamagedError(path, "is missing")
         data = path.read_bytes()
         whole = whole_lines(data)
         if len(whole) != len(data):
+            if not newest:
+                # It was whole when the next one was begun: what is missing was acknowledged.
+                raise DamagedError(path, "is cut")
             log.warning("cut journal line dropped", path=str(path), size=len(data) - len(whole))
         return whole
 
     def _numbers(self, kind: str) -> set[int]:
         names = (_NAME.match(path.name) for path in self._directory.iterdir())
         return {int(match[2]) for match in names if match and match[1] == kind}
+
+
+def _check_lists(path: Path, snapshot: JsonObject) -> None:
+    """Raise `DamagedError` for a snapshot that would be read as one without claims."""
+    claims, released = snapshot.get("claims"), snapshot.get("released", [])
+    if not isinstance(claims, list):
+        raise DamagedError(path, "`claims` is no list")
+    if not isinstance(released, list) or not all(isinstance(each, dict) for each in released):
+        raise DamagedError(path, "`released` is no list of objects")

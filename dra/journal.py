@@ -79,7 +79,7 @@ def _decode(path: Path, line: bytes, place: str) -> JsonObject:
         raise DamagedError(path, f"{place}: the checksum does not match")
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedError(path, f"{place}: {error}") from error
     if not isinstance(record, dict):
         raise DamagedError(path, f"{place}: is not an object")

@@ -6,11 +6,14 @@ compares answers of repeated calls, so the answer is a function of the record al
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from gpu.model import GpuUuid
+
+Whole = Annotated[int, Field(strict=True, ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +29,13 @@ class PreparedDevice:
     """Of the device itself: a GPU or a MIG device."""
     parent_uuid: GpuUuid
     """Of the physical GPU; equal to *uuid* unless this is a MIG device."""
-    dedicated: bool
+    dedicated: Flag
     """Nobody else may hold the device: there was no consumed capacity to share by."""
-    admin: bool
+    admin: Flag
     """Administrative access: counted for nobody."""
-    memory_mib: int
-    cores_percent: int
-    shares: int
+    memory_mib: Whole
+    cores_percent: Whole
+    shares: Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,8 @@ class GpuLimit:
     """What a container may use of one visible GPU; position in the tuple is the index."""
 
     uuid: GpuUuid
-    memory_mib: int
-    cores_percent: int
+    memory_mib: Whole
+    cores_percent: Whole
     """1 to 99, or 100 for no core limit."""
 
 
@@ -50,9 +53,9 @@ class LimitOptions:
     """How HAMi-core shall enforce the limits of a claim."""
 
     library_sha256: str
-    priority: int | None = None
+    priority: Whole | None = None
     core_policy: Literal["default", "force", "disable"] = "default"
-    log_level: int | None = None
+    log_level: Whole | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

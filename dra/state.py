@@ -253,7 +253,7 @@ class StateStore:
                     self._released.pop(record["uid"], None)
                 case other:
                     raise DamagedError(path, f"unknown record {other!r}")
-        except (KeyError, TypeError, ValueError, ValidationError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, ValidationError) as error:
             raise DamagedError(path, f"unreadable record: {error}") from error
 
     def _failure(self, error: OSError) -> StateError:
