@@ -41,6 +41,16 @@ def small_disk(directory: Path, *, size_kib: int) -> Iterator[None]:
         unmount(directory)
 
 
+@contextmanager
+def bound(source: Path, target: Path) -> Iterator[None]:
+    """Show *source* at *target*, a file as well, for the duration of the block."""
+    _mount(source, target, flags=_BIND)
+    try:
+        yield
+    finally:
+        unmount(target)
+
+
 def fill(directory: Path) -> Path:
     """Write a file into *directory* until nothing more fits, and return it."""
     path = directory / "filler"
