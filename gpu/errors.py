@@ -2,6 +2,7 @@
 
     GpuError
     ├── DriverNotFoundError        no directory holds the driver's libraries
+    ├── StoppedError               this process ends, and asks nothing more
     └── NvmlError                  NVML refused a call that concerns the whole node
         ├── LibraryNotFoundError   the library is absent or cannot be loaded
         └── DriverNotLoadedError   the library is there, the kernel module is not
@@ -27,6 +28,10 @@ class DriverNotFoundError(GpuError):
     def __str__(self) -> str:
         places = "; ".join(f"{root}: {finding}" for root, finding in self.tried)
         return f"no NVIDIA driver (libnvidia-ml.so.1) found; tried {places}"
+
+
+class StoppedError(GpuError):
+    """The process is told to end: what was being read stays unread."""
 
 
 class NvmlError(GpuError):

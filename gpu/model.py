@@ -86,6 +86,7 @@ class Ailment:
     """Why a GPU or MIG device that can be read should get no new work."""
 
     uuid: GpuUuid
+    """What is about a GPU is about each of its MIG devices too, and is said once."""
     code: str
     """A stable word such as `Xid79`, at most 63 letters and digits: it becomes a taint's value."""
     message: str

@@ -3,7 +3,8 @@
 What identifies a GPU or bounds what may be given away must be answered; what merely describes
 it falls back to a word. Memory may be `NOT_SUPPORTED`: a GPU that shares the host's memory has
 no total of its own. Reads of MIG devices tolerate `NOT_FOUND`, because slots are sparse and a
-partition may go away during the scan.
+partition may go away during the scan. What the driver advises for a GPU is a field value: drivers
+that do not know it, which older ones call an invalid argument, give no advice.
 
 It gets the session's call as an argument, so that the binding stays in `gpu.nvml`; the numbers
 here are part of the library's binary interface and never change their meaning.
@@ -23,8 +24,12 @@ _T = TypeVar("_T")
 _MIB: Final = 1024 * 1024
 _MEMORY_V2: Final = 0x02000028
 _MIG_ENABLED: Final = 1
-_ABSENT: Final = frozenset({"NOT_SUPPORTED", "FUNCTION_NOT_FOUND"})
-_NO_V2: Final = _ABSENT | {"ARGUMENT_VERSION_MISMATCH"}
+ABSENT: Final = frozenset({"NOT_SUPPORTED", "FUNCTION_NOT_FOUND"})
+_NO_V2: Final = ABSENT | {"ARGUMENT_VERSION_MISMATCH"}
+_SUCCESS: Final = 0
+_RECOVERY_ACTION: Final = 230
+# The members of a field's value by its type; 0 is a floating-point number.
+_INTEGERS: Final = {1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 _COMPUTE_MODES: Final = {
     0: ComputeMode.DEFAULT,
@@ -59,6 +64,17 @@ class Call(Protocol):
         """Return what the binding returns."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadGpu:
+    """A GPU that could be read."""
+
+    gpu: Gpu
+    action: int | None
+    """What the driver advises to do with it, 0 for nothing; `None` if it gives no advice."""
+    handle: Any
+    """NVML's handle, valid as long as the session."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Device:
     """A handle and the way to ask about it."""
@@ -74,19 +90,20 @@ class _Device:
         try:
             return self.ask(function)
         except NvmlError as error:
-            if error.reason in _ABSENT:
+            if error.reason in ABSENT:
                 return default
             raise
 
 
 def read_gpu(
     call: Call, index: int, *, versions: tuple[str, str], sysfs_root: Path
-) -> Gpu | GpuFault:
+) -> ReadGpu | GpuFault:
     """Read the GPU at NVML's *index*; *versions* are the driver's and CUDA's."""
     device: _Device | None = None
     try:
         device = _Device(call, call("nvmlDeviceGetHandleByIndex", index))
-        return _gpu(device, versions=versions, sysfs_root=sysfs_root)
+        gpu = _gpu(device, versions=versions, sysfs_root=sysfs_root)
+        return ReadGpu(gpu=gpu, action=_recovery_action(device), handle=device.handle)
     except NvmlError as error:
         return GpuFault(
             index=index,
@@ -120,6 +137,19 @@ def _gpu(device: _Device, *, versions: tuple[str, str], sysfs_root: Path) -> Gpu
         compute_mode=_compute_mode(device),
         mig_devices=_mig_devices(device, uuid, memory_mib) if mig_enabled else (),
     )
+
+
+def _recovery_action(device: _Device) -> int | None:
+    try:
+        (field,) = device.ask("nvmlDeviceGetFieldValues", [_RECOVERY_ACTION])
+    except NvmlError:
+        # Advice that cannot be read makes a readable GPU no fault.
+        return None
+    member = _INTEGERS.get(field.valueType)
+    if field.nvmlReturn != _SUCCESS or member is None:
+        return None
+    action = int(getattr(field.value, member))
+    return action if action >= 0 else None
 
 
 def _uuid(device: _Device) -> GpuUuid:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu.errors import DriverNotLoadedError, LibraryNotFoundError, NvmlError
+from gpu.errors import DriverNotLoadedError, LibraryNotFoundError, NvmlError, StoppedError
 from gpu.model import ComputeMode, GpuFault, Inventory
 from gpu.nvml import Nvml
 from sim import gpufile, nvml
@@ -221,6 +221,102 @@ def test_no_library_at_all_is_said(tmp_path: Path) -> None:
     """A path where nothing lies is named."""
     with pytest.raises(LibraryNotFoundError, match="absent"):
         Nvml(tmp_path / "absent").open()
+
+
+@pytest.mark.parametrize(
+    ("node", "gpu", "action"),
+    [
+        ("", "", 0),
+        ("", "recovery_action: gpu-reset", 1),
+        ("", "recovery_action: 8", 8),
+        ("", "recovery_action: null", None),
+        ("missing: [nvmlDeviceGetFieldValues]", "recovery_action: gpu-reset", None),
+        *(
+            ("", f"errors: {{nvmlDeviceGetFieldValues: {reason}}}", None)
+            for reason in gpufile.REASONS
+        ),
+    ],
+)
+def test_advice_is_read_where_there_is_some(node: str, gpu: str, action: int | None) -> None:
+    """A driver that gives none, in whatever way, makes no fault."""
+    text = f"{{{node}{',' if node else ''} gpus: [{{profile: t4, uuid: GPU-a, {gpu}}}]}}"
+    with simulated(text), Nvml() as session:
+        reading = session.read()
+    assert reading.actions == {"GPU-a": action}
+    assert (reading.inventory.faults, reading.inventory.ailments) == ((), ())
+
+
+def test_an_inventory_has_what_the_driver_advises() -> None:
+    """Whoever reads once sees that a GPU needs a reset."""
+    found = inventory("gpus: [{profile: t4, uuid: GPU-a, recovery_action: gpu-reset}]")
+    assert [(each.uuid, each.code) for each in found.ailments] == [("GPU-a", "GpuResetNeeded")]
+
+
+LOST = "errors: {all: GPU_IS_LOST}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        # A GPU, a letter each; small ones are lost.
+        ("ABC", "AbC", "B"),
+        ("ABC", "abC", "AB"),
+        ("ABC", "abc", "ABC"),
+        ("aBC", "abC", "-B"),
+        ("aBC", "AbC", "B"),
+        ("ABC", "Ab", "-"),
+        ("ABC", "ABCd", "-"),
+        ("ABC", "BAc", "-"),
+        ("aBC", "BcA", "-"),
+    ],
+)
+def test_a_lost_gpu_is_named_if_it_can_be_only_that(
+    before: str, after: str, named: str, tmp_path: Path
+) -> None:
+    """By its index, if there are as many GPUs as before and the others are where they were."""
+
+    def node(letters: str) -> str:
+        gpus = [
+            f"{{profile: t4, uuid: GPU-{letter.upper()}, pci: '0000:0{letter.lower()}:00.0', "
+            f"minor: {ord(letter.upper())}, {LOST if letter.islower() else ''}}}"
+            for letter in letters
+        ]
+        return f"gpus: [{', '.join(gpus)}]"
+
+    path = tmp_path / "gpus.yaml"
+    path.write_text(node(before), encoding="utf-8")
+    nvml.install(path)
+    try:
+        with Nvml() as session:
+            session.read()
+            path.write_text(node(after) + " # ", encoding="utf-8")
+            faults = session.read().inventory.faults
+            assert session.read().inventory.faults == faults
+        with Nvml() as session:
+            unknown = session.read().inventory.faults
+    finally:
+        nvml.uninstall()
+    assert "".join((fault.uuid or "-").removeprefix("GPU-") for fault in faults) == named
+    assert all((fault.pci_bus_id is None) == (fault.uuid is None) for fault in faults)
+    assert {fault.uuid for fault in unknown} == {None}
+
+
+def test_a_session_that_is_to_end_asks_only_for_its_end() -> None:
+    """A scan ends in the middle, without faults that are none, and the session can be closed."""
+    asked: list[str] = []
+
+    def stopping() -> bool:
+        asked.append("whether to stop")
+        return len(asked) > 8
+
+    with simulated("gpus: [{profile: t4}, {profile: t4}]"):
+        session = Nvml(stopping=stopping).open()
+        with pytest.raises(StoppedError):
+            session.read()
+        with pytest.raises(StoppedError):
+            session.events()
+        session.close()
+        assert pynvml.nvmlLib.node.sessions == 0
 
 
 def mapped_libraries() -> list[Path]:
