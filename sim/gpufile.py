@@ -45,7 +45,20 @@ Reason = Literal[
 REASONS: tuple[str, ...] = get_args(Reason)
 
 ComputeModeWord = Literal["default", "exclusive-process", "prohibited"]
-Errors = dict[Annotated[str, Field(pattern=r"^(nvml[A-Za-z0-9]+(_v\d+)?|all)$")], Reason]
+RecoveryWord = Literal[
+    "none",
+    "gpu-reset",
+    "node-reboot",
+    "drain-p2p",
+    "drain-and-reset",
+    "recover-imex-domain",
+    "bus-reset",
+    "system-reboot",
+]
+"""What the driver advises, in the order of NVML's numbers."""
+
+Symbol = Annotated[str, Field(pattern=r"^(nvml[A-Za-z0-9]+(_v\d+)?|all)$")]
+Errors = dict[Symbol, Reason]
 """C function, with or without its version, or `all`, and how it fails."""
 
 
@@ -65,6 +78,14 @@ class Partition(_Strict):
     uuid: str | None = Field(default=None, pattern=r"^MIG-[A-Za-z0-9-]+$")
 
 
+class XidEntry(_Strict):
+    """An XID; a bare number stands for one of the whole GPU."""
+
+    xid: int = Field(ge=0)
+    partition: str | None = None
+    """UUID of the MIG device that it hit; one that is not there stands for one that was."""
+
+
 class GpuEntry(_Strict):
     """One GPU, or *count* of them that differ only in what follows from their index."""
 
@@ -81,8 +102,12 @@ class GpuEntry(_Strict):
     mig: list[Partition] | None = None
     """Absent: MIG mode is off; empty: on, without partitions."""
     errors: Errors = Field(default_factory=dict)
-    xids: list[int] = Field(default_factory=list)
-    """Delivered once each, to whoever waits for events."""
+    xids: list[XidEntry] = Field(default_factory=list)
+    """Delivered once each, to whoever waits for events when they are added."""
+    reports_xids: bool = True
+    """An old GPU does not."""
+    recovery_action: RecoveryWord | int | None = "none"
+    """What the driver advises; `null` for a driver that gives no advice for this GPU."""
 
     @field_validator("profile")
     @classmethod
@@ -98,6 +123,13 @@ class GpuEntry(_Strict):
         if not isinstance(value, list):
             return value
         return [{"profile": each} if isinstance(each, str) else each for each in value]
+
+    @field_validator("xids", mode="before")
+    @classmethod
+    def _bare_xids(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        return [{"xid": each} if isinstance(each, int) else each for each in value]
 
     @model_validator(mode="after")
     def _consistent(self) -> "GpuEntry":
@@ -133,6 +165,10 @@ class GpuFile(_Strict):
     """C functions that this driver is too old to have."""
     errors: Errors = Field(default_factory=dict)
     """Failures of calls that concern no GPU, such as `nvmlInitWithFlags`."""
+    delays_s: dict[Symbol, Annotated[float, Field(ge=0, strict=False)]] = Field(
+        default_factory=dict
+    )
+    """How long calls take."""
     gpus: list[GpuEntry]
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pynvml
+import structlog
 
 from sim import nvml_devices, nvml_mig
 from sim.nvml_events import Events
 from sim.nvml_memory import NvmlFailureError, handle_number
 from sim.nvml_node import Node
+
+log = structlog.get_logger(__name__)
 
 _SUCCESS: Final = 0
 _Symbol = Callable[..., int]
@@ -93,6 +96,7 @@ class Library:
 
     def _call(self, symbol: str, arguments: tuple[Any, ...]) -> None:
         self.node.refresh()
+        self.node.delay_if_told(symbol)
         self.node.fail_if_told(symbol)
         if self.node.sessions == 0 and not symbol.startswith("nvmlInit"):
             raise NvmlFailureError("UNINITIALIZED")
@@ -108,3 +112,5 @@ class Library:
 
     def _shutdown(self, node: Node) -> None:
         node.sessions -= 1
+        # What happens inside a process can be seen from outside only by what it logs.
+        log.debug("simulated nvml session ended", open_sessions=node.sessions)

@@ -5,10 +5,11 @@ resolved. They return nothing on success and raise `NvmlFailureError` otherwise.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pynvml
 
+from sim.gpufile import RecoveryWord
 from sim.nvml_memory import (
     NvmlFailureError,
     check_version,
@@ -23,6 +24,7 @@ from sim.nvml_memory import (
 from sim.nvml_node import Node, Target
 
 _MIB: Final = 1024 * 1024
+_RECOVERY_WORDS: Final[tuple[str, ...]] = get_args(RecoveryWord)
 _COMPUTE_MODES: Final = {
     "default": pynvml.NVML_COMPUTEMODE_DEFAULT,
     "exclusive-process": pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
@@ -160,6 +162,23 @@ def processes(_node: Node, _device: Target, found: Any, _infos: Any) -> None:
     write(found, 0)
 
 
+def field_values(_node: Node, device: Target, count: Any, values: Any) -> None:
+    """Answer for each field with its value, or why there is none; only one is known here."""
+    for value in target(values)[: number(count)]:
+        value.nvmlReturn = pynvml.NVML_SUCCESS
+        if value.fieldId != pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
+            value.nvmlReturn = pynvml.NVML_ERROR_INVALID_ARGUMENT
+        elif device.gpu.entry.recovery_action is None:
+            value.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
+        else:
+            value.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+            value.value.uiVal = _recovery_action(device.gpu.entry.recovery_action)
+
+
+def _recovery_action(action: str | int) -> int:
+    return action if isinstance(action, int) else _RECOVERY_WORDS.index(action)
+
+
 def common_ancestor(node: Node, device: Target, other: Any, result: Any) -> None:
     """Answer with how far up two GPUs meet."""
     one, two = device.gpu, node.at(handle_number(other)).gpu
@@ -199,4 +218,5 @@ DEVICE: Final[dict[str, Callable[..., None]]] = {
     "nvmlDeviceGetComputeRunningProcesses_v3": processes,
     "nvmlDeviceGetGraphicsRunningProcesses_v3": processes,
     "nvmlDeviceGetTopologyCommonAncestor": common_ancestor,
+    "nvmlDeviceGetFieldValues": field_values,
 }

@@ -7,9 +7,11 @@ do in NVML: one whose GPU is gone answers `GPU_IS_LOST`, one whose partition is 
 
 import re
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -19,6 +21,8 @@ from sim.hardware import MigInstance, SimGpu
 from sim.nvml_memory import NvmlFailureError
 
 log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
 
 _FIRST_HANDLE = 0x1000
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
@@ -68,6 +72,12 @@ class Node:
         if reason is not None:
             raise NvmlFailureError(reason)
 
+    def delay_if_told(self, symbol: str) -> None:
+        """Take as long for *symbol* as the file says."""
+        delay_s = _injected(self.file.delays_s, symbol)
+        if delay_s is not None:
+            time.sleep(delay_s)
+
     def handle(self, uuid: str) -> int:
         """Return the handle of *uuid*, the same one each time."""
         with self._lock:
@@ -111,8 +121,8 @@ class Node:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _injected(errors: Mapping[str, str], symbol: str) -> str | None:
+def _injected(told: Mapping[str, _T], symbol: str) -> _T | None:
     for key in (symbol, _VERSION_SUFFIX.sub("", symbol), "all"):
-        if key in errors:
-            return errors[key]
+        if key in told:
+            return told[key]
     return None
