@@ -21,6 +21,8 @@ from enum import StrEnum
 
 from dra.devicehealth import DeviceHealth
 from dra.devices import Noted, SharingPolicy, build_devices
+from dra.rivals import Rival
+from gpu.health import code_of
 from gpu.model import Ailment, GpuUuid, Inventory
 from gpu.names import ATTRIBUTE_PCI_BUS_ID, DRIVER, device_name
 from gpu.refusal import Refusal
@@ -61,7 +63,7 @@ class Situation:
     """Why the GPUs cannot be read any more; its UUID says nothing."""
     held: frozenset[str] = frozenset()
     """Published names of the devices that prepared claims hold."""
-    rivals: Mapping[str, str] = field(default_factory=dict)
+    rivals: Mapping[GpuUuid, Rival] = field(default_factory=dict)
     """Who else offers a device, by its UUID."""
     published: Mapping[str, JsonObject] = field(default_factory=dict)
     """The devices that the server has now, by name."""
@@ -124,11 +126,6 @@ def make_offer(situation: Situation, *, kept: Kept, rules: OfferRules) -> Offere
     )
 
 
-def code_of(reason: str) -> str:
-    """Return a stable word for NVML's *reason*: `GPU_IS_LOST` becomes `GpuIsLost`."""
-    return "".join(part.capitalize() for part in reason.split("_"))
-
-
 def _ailment(device: JsonObject, situation: Situation) -> Ailment | None:
     """Return the first of what ails *device* or the GPU that it is a part of."""
     assert situation.inventory is not None  # noqa: S101  # it is where the device is from
@@ -177,7 +174,7 @@ def _marks(device: JsonObject, cause: Ailment | None, situation: Situation) -> l
             code="DualAdvertised",
             field="device",
             value=uuid,
-            limit=f"it is offered by `{rival}` too, and neither knows what the other gives away",
+            limit=f"{rival.message}, and neither knows what the other gives away",
             remedy="take it from one of the two, or set --allow-dual",
         )
         marks.append(Noted(uuid=uuid, refusal=refusal))
@@ -193,7 +190,7 @@ def _tainted(
     rival = _rival(device, situation)
     if rival is not None:
         # Never more: the rival's pods would not be evicted either.
-        taints.append(_taint(TAINT_DUAL, rival, Effect.NO_SCHEDULE))
+        taints.append(_taint(TAINT_DUAL, rival.source, Effect.NO_SCHEDULE))
     return device | {"taints": taints} if taints else device
 
 
@@ -209,8 +206,8 @@ def _health(device: JsonObject, cause: Ailment | None) -> DeviceHealth:
     return DeviceHealth(name=name, healthy=False, code=cause.code, message=cause.message)
 
 
-def _rival(device: JsonObject, situation: Situation) -> str | None:
-    return situation.rivals.get(_text(device, "uuid"))
+def _rival(device: JsonObject, situation: Situation) -> Rival | None:
+    return situation.rivals.get(GpuUuid(_text(device, "uuid")))
 
 
 def _bare(device: JsonObject) -> JsonObject:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from dra.offer import Situation
 from dra.record import PreparedClaim
-from gpu.model import Ailment, Inventory
+from dra.rivals import Rival
+from gpu.model import Ailment, GpuUuid, Inventory
 from kube.objects import JsonObject
 
-Rivals = Callable[[Iterable[JsonObject]], Mapping[str, str]]
+Rivals = Callable[[Inventory, Iterable[JsonObject]], Mapping[GpuUuid, Rival]]
 """Given the slices of other drivers on the node: who else offers a device, by its UUID."""
 
 
@@ -22,7 +23,7 @@ class SituationSource:
 
     claims: Callable[[], Mapping[str, PreparedClaim]] = field(default=dict)
     """All prepared claims by UID."""
-    rivals: Rivals = field(default=lambda _slices: {})
+    rivals: Rivals = field(default=lambda _inventory, _slices: {})
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _read: Situation = field(default_factory=lambda: Situation(inventory=None))
 
@@ -50,4 +51,5 @@ class SituationSource:
             read = self._read
         claims = self.claims().values()
         held = frozenset(device.device for claim in claims for device in claim.devices)
-        return replace(read, published=published, held=held, rivals=self.rivals(foreign))
+        rivals = {} if read.inventory is None else self.rivals(read.inventory, foreign)
+        return replace(read, published=published, held=held, rivals=rivals)

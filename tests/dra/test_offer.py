@@ -17,9 +17,9 @@ from dra.offer import (
     Offered,
     OfferRules,
     Situation,
-    code_of,
     make_offer,
 )
+from dra.rivals import Rival
 from dra.validation import check_device
 from gpu.model import Ailment, ComputeMode, GpuFault, GpuUuid, Inventory, PciBusId
 from gpu.names import device_name
@@ -68,6 +68,11 @@ def fault(uuid: str | None, reason: str = "GPU_IS_LOST") -> GpuFault:
         reason=reason,
         call="nvmlDeviceGetMemoryInfo",
     )
+
+
+def rival(source: str) -> Rival:
+    """Return somebody else who offers a device."""
+    return Rival(source=source, message=f"{source} offers it too")
 
 
 def names(offered: Offered) -> list[str]:
@@ -182,7 +187,7 @@ def test_a_device_that_somebody_else_offers_too_is_tainted() -> None:
     """The taint names the rival, never evicts, and says nothing of the device's health."""
     offered = offer(
         replace(inventory_of(FIRST, SECOND), ailments=(ailing(FIRST.uuid),)),
-        rivals={FIRST.uuid: "nvidia.com/gpu", SECOND.uuid: "gpu.nvidia.com"},
+        rivals={FIRST.uuid: rival("nvidia.com/gpu"), SECOND.uuid: rival("gpu.nvidia.com")},
         rules=OfferRules(unhealthy_effect=Effect.NO_EXECUTE),
     )
     assert taints(offered) == {
@@ -197,18 +202,12 @@ def test_a_device_that_somebody_else_offers_too_is_tainted() -> None:
     assert codes == ["Xid79", "DualAdvertised", "DualAdvertised"]
 
 
-@given(code=st.text(max_size=90), rival=st.text(min_size=1, max_size=90))
-def test_taints_keep_the_rules_of_the_server(code: str, rival: str) -> None:
+@given(code=st.text(max_size=90), source=st.text(min_size=1, max_size=90))
+def test_taints_keep_the_rules_of_the_server(code: str, source: str) -> None:
     """Whatever a rival or an error is called, the device stays valid."""
     inventory = replace(inventory_of(FIRST), ailments=(ailing(FIRST.uuid, code),))
-    for device in offer(inventory, rivals={FIRST.uuid: rival}).devices:
+    for device in offer(inventory, rivals={FIRST.uuid: rival(source)}).devices:
         check_device(device)
-
-
-def test_nvml_words_become_codes() -> None:
-    """Words of NVML's errors are written as Kubernetes writes reasons."""
-    assert code_of("GPU_IS_LOST") == "GpuIsLost"
-    assert code_of("TIMEOUT") == "Timeout"
 
 
 @given(st.permutations(range(3)), st.sets(st.integers(0, 2)))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from dra.offer import GONE, TAINT_DUAL, TAINT_UNHEALTHY
+from dra.rivals import Rival
 from dra.situation import SituationSource
 from gpu.model import Ailment, GpuUuid, Inventory
 from gpu.names import device_name
@@ -132,10 +133,10 @@ def test_slices_of_other_drivers_are_looked_at() -> None:
     """A slice of the node that another driver writes leads to taints, its end to none."""
     seen: list[int] = []
 
-    def rivals(slices: Iterable[JsonObject]) -> Mapping[str, str]:
+    def rivals(_inventory: Inventory, slices: Iterable[JsonObject]) -> Mapping[GpuUuid, Rival]:
         drivers = [each["spec"]["driver"] for each in slices]
         seen.append(len(drivers))
-        return {FIRST.uuid: drivers[0]} if drivers else {}
+        return {FIRST.uuid: Rival(source=drivers[0], message="it is its too")} if drivers else {}
 
     source = SituationSource(rivals=rivals)
     with cluster() as where, publishing(where, found=BOTH, situation=source) as publisher:
