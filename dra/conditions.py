@@ -7,9 +7,12 @@ wrote may no longer be true.
 
 Since Kubernetes 1.36 the right to update the status of a claim is not enough: the verb
 `associated-node:update` on `resourceclaims/driver` is needed too, and it covers only claims that
-are bound to the caller's node alone. A server whose `DRAResourceClaimDeviceStatus` gate is off
-takes the field and drops it. Both are said once and not tried again: a refusal for that claim,
-because one that is also bound to another driver's devices may be the only one, the other for all.
+are bound to the caller's node alone. It is missed with 422, not 403. What changed is told by the
+bytes of the JSON that others left in the claim (pkg/registry/resource: `DeepEqual` over
+`RawExtension`), and in an allocation by those of up to 1.35 as well: blanks between the words, or
+numbers such as `1e6`, are not what comes back from a client that has read them. So a refusal is
+about that claim: it is given up and said once for all. A server whose gate
+`DRAResourceClaimDeviceStatus` is off takes the field and drops it, and then all are given up.
 """
 
 import json
@@ -24,6 +27,7 @@ import structlog
 from dra.claimstatus import WELL, Verdict, ill, is_kept, with_conditions
 from dra.devicehealth import DeviceHealth
 from dra.record import PreparedClaim
+from gpu.names import DRIVER
 from kube import paths
 from kube.client import Client
 from kube.errors import (
@@ -46,6 +50,9 @@ _NO_SERVER: Final = (ConnectionFailedError, TooManyRequestsError, UnauthorizedEr
 _NO_RIGHT: Final = (
     "allow the node agent `update` on `resourceclaims/status` and `associated-node:update` on "
     "`resourceclaims/driver`, as the chart does"
+)
+_NOT_THE_SAME: Final = (
+    "none is needed: the claim holds JSON of others that this client cannot send back to the byte"
 )
 _DROPPED: Final = "switch on the feature gate DRAResourceClaimDeviceStatus of the API server"
 
@@ -99,7 +106,7 @@ class Conditions:
         self._pace_s = pace_s
         self._said: dict[str, _Said] = {}
         self._unread: set[str] = set()
-        self._refusals: set[type[KubeError]] = set()
+        self._remedies: set[str] = set()
         self._is_dropped = False
 
     def adopt(self) -> None:
@@ -173,15 +180,11 @@ class Conditions:
         return True
 
     def _warn(self, claim: PreparedClaim, error: ForbiddenError | InvalidError) -> None:
-        if type(error) in self._refusals:
-            return
-        self._refusals.add(type(error))
-        log.warning(
-            "claim condition refused",
-            claim=f"{claim.namespace}/{claim.name}",
-            reason=str(error),
-            remedy=_NO_RIGHT if isinstance(error, ForbiddenError) else "report this as a mistake",
-        )
+        remedy = _remedy(error)
+        if remedy not in self._remedies:
+            self._remedies.add(remedy)
+            name = f"{claim.namespace}/{claim.name}"
+            log.warning("claim condition refused", claim=name, reason=str(error), remedy=remedy)
 
     def _write(self, claim: PreparedClaim, wanted: dict[str, Verdict]) -> None:
         """Read the claim and write what it lacks; raise `ConflictError` after a few tries."""
@@ -225,3 +228,9 @@ class Conditions:
 
 def _verdict(device: DeviceHealth) -> Verdict:
     return WELL if device.healthy else ill(device.code, device.message)
+
+
+def _remedy(error: ForbiddenError | InvalidError) -> str:
+    # The server names the driver whose entries may not be changed.
+    is_right = isinstance(error, ForbiddenError) or f'"{DRIVER}" is forbidden' in error.message
+    return _NO_RIGHT if is_right else _NOT_THE_SAME

@@ -145,6 +145,18 @@ def scene(where: ServerThread) -> Iterator[Scene]:
     scene.admin.close()
 
 
+def of_claims(server: ClaimServer, *records: PreparedClaim) -> Conditions:
+    """Return the conditions of a process whose first GPU is ill."""
+    return Conditions(
+        client=server.client,
+        pool=NODE,
+        claims=lambda: {claim.uid: claim for claim in records},
+        health=lambda: [state_of(0, sick=True)],
+        stopping=threading.Event(),
+        pace_s=0.0,
+    )
+
+
 READ, WRITE = "get 200", "update 200"
 
 
@@ -348,6 +360,39 @@ def test_a_missing_right_is_told_once(scene: Scene) -> None:
     assert "associated-node:update" in entry["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("driver", "remedy"),
+    [(names.DRIVER, "associated-node:update"), ("net.example.com", "none is needed")],
+)
+def test_a_refusal_as_an_invalid_claim_is_understood(driver: str, remedy: str) -> None:
+    """That is how Kubernetes 1.36 says that a right is missing, or that others' bytes differ."""
+    message = (
+        'ResourceClaim.resource.k8s.io "claim-1" is invalid: status.devices: Forbidden: changing '
+        'status.devices requires resource="resourceclaims/driver", '
+        'verb="[associated-node:update arbitrary-node:update]" permission: '
+        f'resourceclaims.resource.k8s.io "{driver}" is forbidden'
+    )
+
+    def refuse(request: Request, exchange: Exchange) -> None:
+        if request.method == "GET":
+            answer(request, exchange)
+        else:
+            exchange.status(422, "Invalid", message)
+
+    record = a_record(1)
+    with (
+        ClaimServer(a_claim(a_result(GPU), name=record.name, uid=record.uid)) as server,
+        capture_logs() as logs,
+    ):
+        answer, server._server.script = server._server.script, refuse
+        conditions = of_claims(server, record)
+        for _ in range(2):
+            conditions.look()
+        assert server.request_count == 2
+    (entry,) = logs
+    assert remedy in entry["remedy"]
+
+
 def test_a_refused_claim_does_not_stop_the_others(scene: Scene) -> None:
     """It may be bound to devices of another driver beyond this node."""
     for number in (0, 1):
@@ -399,17 +444,11 @@ def test_a_server_that_drops_the_field_is_told_once() -> None:
         assert written["status"].pop("devices")
         exchange.json(written)
 
-    records = {claim.uid: claim for claim in (a_record(1), a_record(2))}
-    claims = [a_claim(a_result(GPU), name=each.name, uid=each.uid) for each in records.values()]
+    records = (a_record(1), a_record(2))
+    claims = [a_claim(a_result(GPU), name=each.name, uid=each.uid) for each in records]
     with ClaimServer(*claims) as server, capture_logs() as logs:
         answer, server._server.script = server._server.script, drop
-        conditions = Conditions(
-            client=server.client,
-            pool=NODE,
-            claims=lambda: records,
-            health=lambda: [state_of(0, sick=True)],
-            stopping=threading.Event(),
-        )
+        conditions = of_claims(server, *records)
         for _ in range(2):
             conditions.look()
         assert server.request_count == 2
@@ -424,17 +463,10 @@ def test_a_server_that_drops_the_field_is_told_once() -> None:
 )
 def test_an_odd_answer_is_no_exception(body: bytes) -> None:
     """It is logged, and the next claim has its turn."""
-    records = {claim.uid: claim for claim in (a_record(1), a_record(2))}
+    records = (a_record(1), a_record(2))
     with ClaimServer() as server, capture_logs() as logs:
-        for each in records.values():
+        for each in records:
             server.claims[f"team-a/{each.name}"] = body
-        Conditions(
-            client=server.client,
-            pool=NODE,
-            claims=lambda: records,
-            health=lambda: [state_of(0, sick=True)],
-            stopping=threading.Event(),
-            pace_s=0.0,
-        ).look()
+        of_claims(server, *records).look()
         assert server.request_count == 2
     assert [each["event"] for each in logs] == ["claim condition not written"] * 2
