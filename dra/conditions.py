@@ -110,7 +110,10 @@ class Conditions:
         self._is_dropped = False
 
     def adopt(self) -> None:
-        """Remember the claims that are prepared now, before kubelet is served, as another's."""
+        """Have the claims that are prepared now be read once, for another process had them.
+
+        Call it before kubelet is served, and after the state was rebuilt from the API.
+        """
         self._unread.update(self._claims())
 
     def look(self) -> None:
@@ -147,8 +150,9 @@ class Conditions:
         said = self._said.get(claim.uid)
         # With another allocation the server has dropped what was said of the one before.
         if said is None or said.allocation != claim.allocation:
-            said = _Said(claim.allocation, unread=claim.uid in self._unread)
-            self._said[claim.uid] = said
+            said = self._said[claim.uid] = _Said(claim.allocation)
+        if claim.uid in self._unread:
+            said.unread = True
             self._unread.discard(claim.uid)
         return said
 

@@ -240,6 +240,22 @@ def test_what_an_earlier_process_said_is_corrected(scene: Scene) -> None:
     assert scene.said(1) == []
 
 
+def test_claims_that_are_rebuilt_are_read(scene: Scene) -> None:
+    """They come up after the start, and an earlier process had them all the same."""
+    claim = scene.add()
+    scene.show(0)
+    scene.look()
+    scene.show()
+    del scene.prepared[claim.uid]
+    scene.restart()
+    scene.prepared[claim.uid] = claim
+    assert scene.look() == []
+    scene.conditions.adopt()
+    assert scene.look() == [READ, WRITE]
+    assert scene.look() == []
+    assert scene.said() == [("True", "Recovered")]
+
+
 def test_what_is_still_ill_after_a_restart_is_not_written_again(scene: Scene) -> None:
     """The claim is read, and its time stays."""
     scene.add()
