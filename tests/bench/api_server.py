@@ -39,6 +39,8 @@ class Answers:
             f"{_CLAIMS}{name}".encode(): whole(body.encode()) for name, body in claims.items()
         }
         self.ready[f"/api/v1/nodes/{NODE}".encode()] = whole(json.dumps(node).encode())
+        group = {"kind": "APIGroup", "versions": [{"version": "v1"}]}
+        self.ready[b"/apis/resource.k8s.io"] = whole(json.dumps(group).encode())
         self.ready[b"/version"] = whole(b'{"gitVersion":"v1.36.2"}')
         self._slices: dict[str, Any] = {}
 
