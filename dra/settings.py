@@ -7,13 +7,22 @@ because kubelet opens the sockets by the path that it is told; some clusters mov
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cdi.hooks import HookMode
 from dra.options import ANY_NAMESPACE
 from gpu import names
+from gpu.xids import ALL, XidSet
 from kube.draversions import ApiVersionChoice
 from kube.settings import BaseProgramSettings, Names
+
+
+def _xids(*words_for_all: str) -> AfterValidator:
+    def check(words: Names) -> Names:
+        XidSet.parse(words, words_for_all=words_for_all)
+        return words
+
+    return AfterValidator(check)
 
 
 class AgentSettings(BaseProgramSettings):
@@ -59,6 +68,15 @@ class AgentSettings(BaseProgramSettings):
     unhealthy_effect: Literal["NoSchedule", "NoExecute"] = Field(
         "NoSchedule",
         description="taint of a GPU that fails; NoExecute has the pods that use it evicted",
+    )
+    ignored_xids: Annotated[Names, _xids(ALL)] = Field(
+        (), description="XIDs that say nothing against a GPU, besides the usual ones; or `all`"
+    )
+    critical_xids: Annotated[Names, _xids()] = Field(
+        (), description="XIDs that make a GPU unhealthy although they are ignored otherwise"
+    )
+    xid_recovery_s: Annotated[float, Field(ge=0)] = Field(
+        60.0, description="how long after its last XID a GPU that the driver calls well is well"
     )
     allow_dual: bool = Field(
         False, description="give GPUs to new work although a device plugin offers them too"

@@ -8,6 +8,7 @@ from cdi.hooks import HookStrategy
 from cdi.library import LibraryStore
 from dra.deviceedits import Delegation, DeviceNumbers, Scan
 from dra.devices import SharingPolicy
+from dra.healthwatch import HealthRules
 from dra.inventory import LibrarySource
 from dra.offer import Effect, OfferRules
 from dra.options import Privileges
@@ -15,6 +16,7 @@ from dra.plan import Rules
 from dra.settings import AgentSettings
 from gpu import driver
 from gpu.driver import DriverRoot
+from gpu.xids import XidPolicy, XidSet
 
 
 def rules(settings: AgentSettings) -> Rules:
@@ -33,6 +35,17 @@ def offer_rules(settings: AgentSettings) -> OfferRules:
     return OfferRules(
         sharing=SharingPolicy(shares_per_gpu=settings.shares_per_gpu),
         unhealthy_effect=Effect(settings.unhealthy_effect),
+    )
+
+
+def health_rules(settings: AgentSettings) -> HealthRules:
+    """Return the administrator's part in what is ill."""
+    return HealthRules(
+        policy=XidPolicy(
+            ignored=XidSet.parse(settings.ignored_xids),
+            critical=XidSet.parse(settings.critical_xids),
+        ),
+        recovery_s=settings.xid_recovery_s,
     )
 
 

@@ -8,7 +8,9 @@ import pytest
 
 import dra
 from cdi.hooks import HookMode
+from dra import wiring
 from dra.settings import AgentSettings
+from gpu.xids import XidPolicy
 
 SOURCES = Path(str(dra.__file__)).parent
 PACKAGES = [SOURCES, *(SOURCES.parent / name for name in ("cdi", "gpu", "kube"))]
@@ -86,12 +88,29 @@ def test_namespaces_are_lists(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--hooks", "all"),
         ("--log-level", "loud"),
         ("--minimum-share-mib", "0"),
+        ("--ignored-xids", "13,all"),
+        ("--ignored-xids", "any"),
+        ("--critical-xids", "all"),
+        ("--critical-xids", "0"),
+        ("--xid-recovery-s", "-1"),
     ],
 )
 def test_wrong_values_are_named(capsys: pytest.CaptureFixture[str], flag: str, value: str) -> None:
     """Program, flag and value are in one line."""
     said = mistake_in(capsys, "--node-name", "node-1", flag, value)
     assert said.startswith(f"agent: {flag}: {value}: ")
+
+
+def test_xids_are_numbers_or_all_of_them() -> None:
+    """What counts as critical is told by number, so that nobody means all by mistake."""
+    settings = settings_of("--ignored-xids", "79, 48", "--critical-xids", "13")
+    policy = wiring.health_rules(settings).policy
+    assert [policy.is_critical(xid) for xid in (13, 31, 48, 79, 95)] == [
+        *(True, False, False, False, True)
+    ]
+    assert wiring.health_rules(settings_of("--ignored-xids", "all")).policy.is_off
+    assert wiring.health_rules(settings_of()).policy == XidPolicy()
+    assert wiring.health_rules(settings_of("--xid-recovery-s", "5")).recovery_s == 5
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
