@@ -156,6 +156,8 @@ class Plugin:
             region_host_path=self._regions.host_path,
             node=self._node,
             changed=self._inventory_changed,
+            failed=self._publication.set_failure,
+            health=wiring.health_rules(settings),
         )
         rules = wiring.rules(settings)
         self._notices = Notices(self._events, rules, self._pods_changed.set)
