@@ -107,7 +107,7 @@ class Nvml:
             cuda = self._cuda_version()
             found = [
                 scan.read_gpu(self.call, index, versions=(driver, cuda), sysfs_root=self._sysfs)
-                for index in range(self.call("nvmlDeviceGetCount"))
+                for index in range(scan.counted(self.call, "nvmlDeviceGetCount"))
             ]
             self._identities = _identities(found, self._identities)
         faults = zip(found, self._identities, strict=True)

@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 _MIB: Final = 1024 * 1024
 _MEMORY_V2: Final = 0x02000028
 _MIG_ENABLED: Final = 1
+_COUNT_MAX: Final = 1024
 ABSENT: Final = frozenset({"NOT_SUPPORTED", "FUNCTION_NOT_FOUND"})
 _NO_V2: Final = ABSENT | {"ARGUMENT_VERSION_MISMATCH"}
 _SUCCESS: Final = 0
@@ -95,6 +96,14 @@ class _Device:
             raise
 
 
+def counted(call: Call, function: str) -> int:
+    """Return the count that *function* answers; `NvmlError` if no machine can have so many."""
+    count = int(call(function))
+    if count > _COUNT_MAX:
+        raise _implausible(function, str(count))
+    return count
+
+
 def read_gpu(
     call: Call, index: int, *, versions: tuple[str, str], sysfs_root: Path
 ) -> ReadGpu | GpuFault:
@@ -152,6 +161,10 @@ def _recovery_action(device: _Device) -> int | None:
     return action if action >= 0 else None
 
 
+def _implausible(function: str, answer: str) -> NvmlError:
+    return NvmlError("IMPLAUSIBLE_NUMBER", function, answer)
+
+
 def _uuid(device: _Device) -> GpuUuid:
     return GpuUuid(device.ask("nvmlDeviceGetUUID"))
 
@@ -189,6 +202,8 @@ def _memory_mib(device: _Device) -> tuple[int | None, int]:
         reserved = 0
     if memory is None or memory.total == 0:
         return None, 0
+    if memory.total < _MIB:
+        raise _implausible("nvmlDeviceGetMemoryInfo", f"{memory.total} bytes")
     # What is kept back rounds up, as what can be given away rounds down.
     return memory.total // _MIB, -(-reserved // _MIB)
 
@@ -207,7 +222,7 @@ def _mig_enabled(device: _Device) -> bool:
 def _mig_devices(
     device: _Device, parent: GpuUuid, board_memory_mib: int | None
 ) -> tuple[MigDevice, ...]:
-    slots = range(device.ask("nvmlDeviceGetMaxMigDeviceCount"))
+    slots = range(counted(device.ask, "nvmlDeviceGetMaxMigDeviceCount"))
     found = (_mig_device(device, slot, parent, board_memory_mib) for slot in slots)
     return tuple(
         sorted(
@@ -223,6 +238,8 @@ def _mig_device(
     try:
         part = _Device(device.call, device.ask("nvmlDeviceGetMigDeviceHandleByIndex", slot))
         attributes = part.ask("nvmlDeviceGetAttributes_v2")
+        if not attributes.memorySizeMB or not attributes.multiprocessorCount:
+            raise _implausible("nvmlDeviceGetAttributes_v2", "a partition of nothing")
         return MigDevice(
             uuid=_uuid(part),
             parent_uuid=parent,
