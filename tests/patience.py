@@ -10,9 +10,9 @@ DEADLINE_S = 30.0
 _LOOK_EVERY_S = 0.01
 
 
-def eventually(condition: Callable[[], Value]) -> Value:
+def eventually(condition: Callable[[], Value], within_s: float = DEADLINE_S) -> Value:
     """Return the first true value of *condition*; fail when there is none in time."""
-    deadline_s = time.monotonic() + DEADLINE_S
+    deadline_s = time.monotonic() + within_s
     while not (value := condition()):
         what = condition.__doc__ or condition
         assert time.monotonic() < deadline_s, f"it never became true: {what}"

@@ -88,6 +88,10 @@ class RealCluster:
         """Return where a file that the cluster's processes see is to be found from here."""
         return self.state.behind(str(path))
 
+    def mounted(self, path: Path | str) -> Path:
+        """Return where it is to be found from here with all that is mounted for them."""
+        return Path(f"/proc/{self.init.pid}/root{path}")
+
     def network(self) -> contextlib.AbstractContextManager[None]:
         """Put the calling thread, and those that it starts, into the cluster's network."""
         return namespace.network_of(self.init.pid)

@@ -129,6 +129,18 @@ class Agent:
         self.process.kill()
         self.process.wait(STOP_S)
 
+    def die_at(self, point: str) -> None:
+        """Have it killed when it reaches the fault point, and each one after it too."""
+        self.host.deadly.write_text(point)
+
+    def live_on(self) -> None:
+        """Take that back."""
+        self.host.deadly.unlink(missing_ok=True)
+
+    def shift_clock(self, seconds: int) -> None:
+        """Let it see the wall clock shifted by *seconds*, and each one after it too."""
+        self.host.clock.write_text(str(seconds))
+
     def pause(self) -> None:
         """Let it answer nobody; what kubelet asks stays on the way until `resume`."""
         self.process.send_signal(signal.SIGSTOP)
@@ -196,7 +208,7 @@ def start_agent(
     A *second* one runs beside another; *flags* add to the usual ones or replace them.
     """
     pod_uid = pod_uid or str(uuid.uuid4())
-    port = _FIRST_PORT + host.index + (_PORTS if second else 0)
+    port = port_of(host) + (_PORTS if second else 0)
     given = _flags(host) | {"--pod-uid": pod_uid, "--probe-port": port} | dict(flags or {})
     words = [str(word) for pair in given.items() for word in pair]
     process = cluster.start(
@@ -210,6 +222,11 @@ def start_agent(
         environment=cluster.in_cluster_environment(),
     )
     return Agent(host=host, process=process, port=port, pod_uid=pod_uid)
+
+
+def port_of(host: Host) -> int:
+    """Return the port of the probes of an agent on *host* that is alone."""
+    return _FIRST_PORT + host.index
 
 
 def _flags(host: Host) -> dict[str, object]:

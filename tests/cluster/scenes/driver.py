@@ -16,7 +16,7 @@ from kube.client import Client
 from kube.errors import ConflictError
 from sim import driverroot, gpufile, hardware
 from tests.cluster.cluster import REPOSITORY, RealCluster
-from tests.cluster.scenes.agents import NAMESPACE, STOP_S, Agent, lay_out, start_agent
+from tests.cluster.scenes.agents import NAMESPACE, STOP_S, Agent, lay_out, port_of, start_agent
 from tests.patience import eventually
 
 _CHART: Final = REPOSITORY / "charts" / "gpuslice"
@@ -81,18 +81,52 @@ class Driver:
 
         It is of the same pod unless *pod_uid* says otherwise.
         """
+        self._start_first(pod_uid=pod_uid, flags=flags)
+        eventually(self.first.ready)
+        return self.first
+
+    def start_doomed(self) -> None:
+        """Start it like that, and wait until it serves or is dead."""
+        self._start_first(pod_uid=None, flags=None)
+        eventually(lambda: not self.first.running() or self.first.ready())
+
+    def start_second(self) -> Agent:
+        """Start another agent beside that of the node with a kubelet, whose place it takes."""
+        old = self.first
+        self.agents[old.node] = start_agent(
+            self.cluster, old.host, second=old.port == port_of(old.host)
+        )
+        eventually(self.first.ready)
+        return self.first
+
+    @contextlib.contextmanager
+    def first_away(self, *, flags: Mapping[str, object] | None = None) -> Iterator[None]:
+        """Do without the agent of the node with a kubelet for the block; then start it again."""
+        self.first.terminate()
+        try:
+            yield
+        finally:
+            self.start_first(flags=flags)
+
+    def repair(self) -> None:
+        """Have an agent again where a scene has failed before it had."""
+        self.first.live_on()
+        self.first.shift_clock(0)
+        self.first.resume()
+        if not self.first.running():
+            self.start_first()
+
+    def restart_first(self) -> None:
+        """End the agent of the node with a kubelet as a node would, and start it again."""
+        with self.first_away():
+            pass
+
+    def _start_first(self, *, pod_uid: str | None, flags: Mapping[str, object] | None) -> None:
         before = self.first
         assert not before.running(), "the agent before it still runs"
         self.agents[before.node] = start_agent(
             self.cluster, before.host, pod_uid=pod_uid or before.pod_uid, flags=flags
         )
-        eventually(self.first.ready)
-        return self.first
-
-    def restart_first(self) -> None:
-        """End the agent of the node with a kubelet as a node would, and start it again."""
-        self.first.terminate()
-        self.start_first()
 
 
 @contextlib.contextmanager

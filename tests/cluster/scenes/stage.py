@@ -250,6 +250,7 @@ def stage_of(driver: Driver) -> Iterator[Stage]:
         try:
             yield stage
         finally:
+            driver.repair()
             stage.clear()
         expect_nothing_left(driver)
         said = {each: driver.log(each)[before[each] :] for each in driver.agents}
