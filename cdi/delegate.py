@@ -42,16 +42,21 @@ class Generated:
 def generate(generator: Generator, uuids: Iterable[str]) -> Generated:
     """Run the generator for *uuids*; DelegateError says what went wrong."""
     wanted = sorted(set(uuids))
+    return adapted(generator, _run(generator, wanted), wanted)
+
+
+def adapted(generator: Generator, document: bytes, uuids: Sequence[str]) -> Generated:
+    """Return what *document*, written by the generator, says of *uuids*; DelegateError if unfit."""
     try:
-        spec = Spec.parse(_run(generator, wanted))
+        spec = Spec.parse(document)
     except SpecError as error:
         raise DelegateError("wrote no usable spec", str(error)) from error
     devices = {
         device.name: _adapted(generator, device.container_edits)
         for device in spec.devices
-        if device.name in wanted
+        if device.name in uuids
     }
-    missing = [uuid for uuid in wanted if uuid not in devices]
+    missing = [uuid for uuid in uuids if uuid not in devices]
     if missing:
         raise DelegateError("did not describe", ", ".join(missing))
     return Generated(

@@ -7,6 +7,7 @@ parser would weigh on the node agent.
 """
 
 import json
+import re
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from cdi.errors import SpecError
 
 _PLAIN_EXPONENTS = range(-4, 6)
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def _float_text(value: float) -> str:
@@ -103,11 +105,26 @@ def _no_constant(name: str) -> Any:
     raise ValueError(reason)
 
 
+def _without_halves(value: Any) -> Any:
+    """Replace halves of surrogate pairs as the library does: no text that is written has any."""
+    match value:
+        case str():
+            return _HALF.sub("\ufffd", value)
+        case list():
+            return [_without_halves(each) for each in value]
+        case dict():
+            return _unique(
+                [(_without_halves(key), _without_halves(each)) for key, each in value.items()]
+            )
+        case _:
+            return value
+
+
 def read_json(data: bytes) -> Any:
     """Parse *data* as one JSON document without doubled keys; SpecError says what is wrong."""
     try:
-        return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant
-        )
+        text = data.decode("utf-8")
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return _without_halves(document) if "\\u" in text else document
     except (ValueError, RecursionError) as error:
         raise SpecError("", f"not JSON: {error}") from error
