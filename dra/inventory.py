@@ -96,6 +96,9 @@ class InventoryReader:
             library, problem = self._library()
             view = self._changed_view(inventory, library, problem)
         except (DriverNotFoundError, NvmlError, RefusedError, CdiError, OSError) as error:
+            if self._is_stopping():
+                # Giving up a wait for the driver is no reason to call its GPUs unusable.
+                raise StoppedError from error
             self._fail(error)
             return
         self._problem = ""

@@ -109,8 +109,9 @@ class Library:
 
     def _init(self, node: Node, *_flags: Any) -> None:
         node.sessions += 1
+        # What happens inside a process can be seen from outside only by what it logs.
+        log.debug("simulated nvml session begun", open_sessions=node.sessions)
 
     def _shutdown(self, node: Node) -> None:
         node.sessions -= 1
-        # What happens inside a process can be seen from outside only by what it logs.
         log.debug("simulated nvml session ended", open_sessions=node.sessions)

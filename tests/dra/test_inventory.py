@@ -17,6 +17,7 @@ from dra.deviceedits import Scan
 from dra.inventory import InventoryReader, LibrarySource
 from dra.node import NodeState
 from gpu import driver, names
+from gpu.errors import DriverNotFoundError, StoppedError
 from gpu.model import Ailment, Inventory
 from sim import driverroot, gpufile, nvml
 from sim.driverroot import numbers_of
@@ -332,3 +333,20 @@ def test_a_lost_gpu_is_named_by_its_place(machine: Machine) -> None:
     )
     machine.reader.read()
     assert [fault.uuid for fault in machine.seen[-1].faults] == ["GPU-a", "GPU-b"]
+
+
+def test_giving_up_on_a_driver_is_no_failure_of_it(machine: Machine) -> None:
+    """An agent that ends while it looks for the driver says nothing about the GPUs."""
+    with machine.reading() as stop:
+        eventually(lambda: machine.failures)
+
+        def locate() -> driver.DriverRoot:
+            stop.set()
+            raise DriverNotFoundError([])
+
+        machine.failures.clear()
+        machine.reader._problem = ""
+        machine.reader._locate = locate
+        with pytest.raises(StoppedError):
+            machine.reader.read()
+    assert machine.failures == []
