@@ -6,20 +6,22 @@ all run. Nothing of this is imported by the node agent: a launcher that wants si
 calls `install` before the agent starts.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pynvml
-import structlog
 
 from sim import nvml_devices, nvml_mig
 from sim.nvml_events import Events
 from sim.nvml_memory import NvmlFailureError, handle_number
 from sim.nvml_node import Node
 
-log = structlog.get_logger(__name__)
+# What happens inside a process can be seen from outside only by what it logs. Programs that do
+# not set up their logs, such as those that print JSON, must not print this.
+log = logging.getLogger(__name__)
 
 _SUCCESS: Final = 0
 _Symbol = Callable[..., int]
@@ -109,9 +111,9 @@ class Library:
 
     def _init(self, node: Node, *_flags: Any) -> None:
         node.sessions += 1
-        # What happens inside a process can be seen from outside only by what it logs.
-        log.debug("simulated nvml session begun", open_sessions=node.sessions)
+        log.debug("simulated nvml session begun")
 
     def _shutdown(self, node: Node) -> None:
         node.sessions -= 1
-        log.debug("simulated nvml session ended", open_sessions=node.sessions)
+        if node.sessions == 0:
+            log.debug("last simulated nvml session ended")
