@@ -95,6 +95,8 @@ class Plugin:
 
     def stop(self) -> None:
         """Stop serving, then everything else; state, slices and specs stay as they are."""
+        # Whoever replaces the driver waits for NVML's clients: its session ends beside all this.
+        self._loops.stopping.set()
         self._registration_server.stop(grace=None).wait(GRACE_S)
         self._streams.stop()
         self._dra_server.stop(grace=GRACE_S).wait(2 * GRACE_S)
