@@ -6,9 +6,10 @@ asked once, at the first request that needs it. Where it is v1, requests and ans
 they are. An older version is asked about again after some minutes, because a server may have got v1
 beside it; and any version once its paths are gone, because the control plane was changed under us.
 
-A server answers 404 for an object that is not there and for a path that it does not serve, and
-only the latter without a `Status` of reason `NotFound`. The two must not be confused: from the
-first one follows that a claim is gone. So the latter becomes `NotServedError` here.
+A server answers 404 for an object that is not there and for a path that it does not serve. The two
+must not be confused, for from the first one follows that a claim is gone: so the second one becomes
+`NotServedError` here. It is a plain text where the whole group is not served, and else a `Status`
+that names no object (apimachinery: pkg/api/errors, NewGenericServerResponse).
 """
 
 import json
@@ -41,6 +42,7 @@ ApiVersionChoice = Literal["auto", "v1", "v1beta2", "v1beta1"]
 _KNOWN: Final = (V1, V1BETA2, V1BETA1)
 _GROUP_PATH: Final = f"/apis/{GROUP}"
 _PREFIX: Final = f"{_GROUP_PATH}/{V1}/"
+_NO_HANDLER: Final = "the server could not find the requested resource"
 _PAUSE_S: Final = 5.0
 """Between two questions that failing requests lead to."""
 _OLDER_FOR_S: Final = 600.0
@@ -230,13 +232,17 @@ class VersionedClient(Client):
         try:
             answer = request(version)
         except ApiError as error:
-            if isinstance(error, NotFoundError) and error.reason != "NotFound":
+            if isinstance(error, NotFoundError) and _is_about_the_path(error):
                 message = f"{GROUP}/{version} is not served by this API server"
                 raise NotServedError(message) from error
             self._served.note_served()
             raise
         self._served.note_served()
         return answer
+
+
+def _is_about_the_path(error: NotFoundError) -> bool:
+    return error.reason != "NotFound" or error.message.startswith(_NO_HANDLER)
 
 
 def _at(path: str, version: str) -> str:

@@ -40,7 +40,7 @@ class ConnectionFailedError(KubeError):
 
 
 class NotServedError(KubeError):
-    """The server has the whole kind not; nothing is said about any object, so this is no 404."""
+    """The server serves no such kind, so nothing is said about any object; this is no 404."""
 
 
 class UntranslatableError(KubeError):

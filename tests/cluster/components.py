@@ -20,12 +20,24 @@ _ETCD: Final = "http://127.0.0.1:2379"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What to bring up: *gates* and *apis* add to what a release has on by default."""
+    """What to bring up: *gates* and *apis* add to what a release has on by default.
+
+    *without_apis* are API versions that it has on and that are not to be served.
+    """
 
     minor: str = "1.37"
     nodes: int = 1
     gates: Mapping[str, bool] = field(default_factory=dict)
     apis: Sequence[str] = ()
+    without_apis: Sequence[str] = ()
+    authorization: str = "Node,RBAC"
+    """With Node a server is not ready unless it serves DRA in the version of its release."""
+
+    def api_flags(self) -> list[str]:
+        """Return the flag that switches API versions, if any are named."""
+        pairs = [f"{each}=true" for each in self.apis]
+        pairs += [f"{each}=false" for each in self.without_apis]
+        return [f"--runtime-config={','.join(pairs)}"] if pairs else []
 
     def gate_flags(self) -> list[str]:
         """Return the flag that switches the gates, if any are named."""
@@ -66,7 +78,6 @@ def etcd(assets: Assets, state: State) -> Component:
 def api_server(assets: Assets, state: State, options: Options) -> Component:
     """Return the API server, on 443 so that its service address needs no translation."""
     pki = state.pki
-    apis = [f"--runtime-config={','.join(f'{each}=true' for each in options.apis)}"]
     return Component(
         name="kube-apiserver",
         command=(
@@ -87,7 +98,7 @@ def api_server(assets: Assets, state: State, options: Options) -> Component:
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-            "--authorization-mode=Node,RBAC",
+            f"--authorization-mode={options.authorization}",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
             # Endpoints of the API server itself would have to be reached through kube-proxy.
@@ -101,7 +112,7 @@ def api_server(assets: Assets, state: State, options: Options) -> Component:
             f"--audit-policy-file={state.config / 'audit.json'}",
             f"--audit-log-path={state.audit_log}",
             *options.gate_flags(),
-            *(apis if options.apis else ()),
+            *options.api_flags(),
         ),
         ready_url="https://127.0.0.1:443/readyz",
     )

@@ -93,7 +93,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the ends of the cluster's logs with a marked test that fails."""
     report = yield
-    running = getattr(item, "funcargs", {}).get("cluster")
+    fixtures = getattr(item, "funcargs", {})
+    running = fixtures.get("cluster") or getattr(fixtures.get("server"), "cluster", None)
     if report.failed and isinstance(running, RealCluster):
         for path in sorted(running.state.logs.glob("*.log")):
             report.sections.append((f"end of {path.name}", running.last_lines(path.stem)))

@@ -58,6 +58,9 @@ def test_api_versions_are_served_on_demand() -> None:
     command = api_server(ASSETS, STATE, Options(apis=("resource.k8s.io/v1beta2",))).command
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in command
     assert "--runtime-config" not in " ".join(api_server(ASSETS, STATE, Options()).command)
+    changed = Options(apis=("a/v1beta1",), without_apis=("a/v1", "a/v1beta2"))
+    flag = "--runtime-config=a/v1beta1=true,a/v1=false,a/v1beta2=false"
+    assert flag in api_server(ASSETS, STATE, changed).command
 
 
 def test_configurations_are_well_formed(tmp_path: Path) -> None:

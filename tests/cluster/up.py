@@ -50,6 +50,24 @@ def bring_up(folder: Path, options: Options, say: Say = say_on_stderr) -> RealCl
     return cluster
 
 
+def bring_up_api_server(folder: Path, options: Options, say: Say = say_on_stderr) -> RealCluster:
+    """Return an API server with its store and no other component; else as `bring_up`."""
+    check_system()
+    state = _fresh(folder)
+    cluster = RealCluster(state, options, find(options.minor))
+    try:
+        _prepare(cluster)
+        _start_namespaces(cluster)
+        with cluster.network():
+            start_ready(cluster, components.etcd(cluster.assets, state), say)
+            start_ready(cluster, components.api_server(cluster.assets, state, options), say)
+        cluster.describe()
+    except BaseException:
+        cluster.stop()
+        raise
+    return cluster
+
+
 def build_and_find(minor: str) -> None:
     """Build what a *minor* lacks, unless ready programs are named."""
     with contextlib.suppress(MissingError):
@@ -74,9 +92,8 @@ def _bring_up(cluster: RealCluster, say: Say) -> None:
     started_s = time.monotonic()
     state, assets, options = cluster.state, cluster.assets, cluster.options
     node = cluster.node_names[0]
-    kubeconfigs.write_all(state, node)
+    _prepare(cluster)
     write_config(state.config / "cni")
-    components.write_audit_policy(state)
     components.write_kubelet_config(state)
     components.write_containerd_config(
         state, cni_folder=assets.cni_folder, runc=shutil.which("runc") or "runc"
@@ -86,7 +103,7 @@ def _bring_up(cluster: RealCluster, say: Say) -> None:
     say("namespaces ready")
     with cluster.network():
         _start(cluster, components.containerd(assets, state))
-        _start_ready(cluster, components.etcd(assets, state), say)
+        start_ready(cluster, components.etcd(assets, state), say)
         api_server = components.api_server(assets, state, options)
         _start(cluster, api_server)
         _import_images(cluster, say)
@@ -107,6 +124,11 @@ def _bring_up(cluster: RealCluster, say: Say) -> None:
     say(f"Kubernetes {options.minor} ready in {time.monotonic() - started_s:.0f} s")
 
 
+def _prepare(cluster: RealCluster) -> None:
+    kubeconfigs.write_all(cluster.state, cluster.node_names[0])
+    components.write_audit_policy(cluster.state)
+
+
 def _start_namespaces(cluster: RealCluster) -> None:
     addresses = [node_address(index) for index in range(cluster.options.nodes)]
     command = [sys.executable, "-m", "tests.cluster.init", str(cluster.state.folder), *addresses]
@@ -122,7 +144,8 @@ def _start(cluster: RealCluster, component: Component) -> None:
     cluster.start(component.name, component.command, folder=cluster.state_dir)
 
 
-def _start_ready(cluster: RealCluster, component: Component, say: Say) -> None:
+def start_ready(cluster: RealCluster, component: Component, say: Say = say_on_stderr) -> None:
+    """Start *component* and wait until it is ready; call it in the cluster's network."""
     _start(cluster, component)
     _wait_ready(cluster, component, say)
 

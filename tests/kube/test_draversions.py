@@ -67,7 +67,7 @@ class DraServer:
             if version in self.versions:
                 self.answer(request, exchange)
             else:
-                _unserved(exchange)
+                self._unserved(exchange)
         else:
             exchange.json({"kind": "Node"})
 
@@ -76,9 +76,17 @@ class DraServer:
         if self.trouble is not None:
             exchange.status(self.trouble, "Trouble")
         elif not named:
-            _unserved(exchange)
+            self._unserved(exchange)
         else:
             exchange.json({"kind": "APIGroup", "versions": [{"version": each} for each in named]})
+
+    def _unserved(self, exchange: Exchange) -> None:
+        # The API server's own words, for a path of a group that it knows and of one that it lacks.
+        if self.versions:
+            exchange.status(404, "NotFound", "the server could not find the requested resource")
+        else:
+            plain = {"Content-Type": "text/plain; charset=utf-8"}
+            exchange.send(404, b"404 page not found\n", plain)
 
     def asked(self) -> list[tuple[str, str]]:
         """Return method and path, without the group's, of each request so far."""
@@ -86,11 +94,6 @@ class DraServer:
             (each.method, each.path.removeprefix(GROUP).removeprefix("/"))
             for each in self.server.requests
         ]
-
-
-def _unserved(exchange: Exchange) -> None:
-    # The API server's own words for a path without a handler.
-    exchange.send(404, b"404 page not found\n", {"Content-Type": "text/plain; charset=utf-8"})
 
 
 @contextmanager
