@@ -115,6 +115,8 @@ def _print(inventory: Inventory) -> None:
         _print_table(rows)
     else:
         _print_plain(rows)
+    for ailment in inventory.ailments:
+        sys.stdout.write(f"GPU {ailment.uuid} gets no new work: {ailment.message}\n")
     for fault in inventory.faults:
         sys.stdout.write(_sentence(fault) + "\n")
 

@@ -51,6 +51,21 @@ def test_plain_text_where_no_terminal_is(gpus: str, capsys: pytest.CaptureFixtur
     assert lines[-1] == "GPU 0000:02:00.0 cannot be used: nvmlDeviceGetName failed: GPU_IS_LOST"
 
 
+def test_what_the_driver_advises_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU that can be read but should be reset is not shown as if it were well."""
+    path = tmp_path / "gpus.yaml"
+    path.write_text("gpus: [{profile: l4, uuid: GPU-a, recovery_action: gpu-reset}]")
+    assert command("--simulated", str(path)) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "GPU GPU-a gets no new work: the driver asks for a reset of the GPU"
+    )
+    assert command("--json", "--simulated", str(path)) == 0
+    (ailment,) = json.loads(capsys.readouterr().out)["ailments"]
+    assert (ailment["uuid"], ailment["code"]) == ("GPU-a", "GpuResetNeeded")
+
+
 class Terminal(io.StringIO):
     """Text that claims to be a terminal."""
 
