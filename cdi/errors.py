@@ -8,6 +8,8 @@ CdiError
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +51,15 @@ class StoreError(CdiError):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.path}: {self.detail}"
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Turn a failed file operation of the block into a StoreError about *path*."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(path, error) from error
 
 
 class DelegateError(CdiError):

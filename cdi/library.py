@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cdi.atomic import write_whole
+from cdi.durable import Whole, sweep_temporary, write_whole
 from cdi.elf import HEADER_SIZE, empty_header, problem
+from cdi.errors import store_errors
+from cdi.faults import FaultPoint
 from cdi.rooted import below
 from gpu.refusal import Refusal, RefusedError
 
@@ -22,6 +24,11 @@ PLACEHOLDER_LABEL: Final = b"gpuslice placeholder library: enforces nothing\n"
 _LIBRARY_NAME = "libvgpu.so"
 _PRELOAD_NAME = "ld.so.preload"
 _PRELOAD = f"{CONTAINER_LIBRARY_PATH}\n".encode()
+_POINTS: Final = Whole(
+    FaultPoint.LIBRARY_TEMPORARY_WRITTEN,
+    FaultPoint.LIBRARY_COPIED,
+    FaultPoint.LIBRARY_DIRECTORY_MADE,
+)
 _SIZE_MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -38,7 +45,8 @@ class HookLibrary:
 
 def make_placeholder(path: Path) -> None:
     """Write a placeholder library to *path*."""
-    write_whole(path, empty_header() + PLACEHOLDER_LABEL)
+    with store_errors(path):
+        write_whole(path, empty_header() + PLACEHOLDER_LABEL, _POINTS)
 
 
 def _refuse(code: str, path: Path, limit: str) -> RefusedError:
@@ -95,6 +103,16 @@ class LibraryStore:
             placeholder=content[HEADER_SIZE:] == PLACEHOLDER_LABEL,
         )
 
+    def sweep_temporary(self) -> None:
+        """Remove halves of copies, each up to a library's size, that killed writes left.
+
+        Call it before the first `adopt`.
+        """
+        with store_errors(self.directory):
+            for copy in self.directory.iterdir() if self.directory.is_dir() else ():
+                if copy.is_dir():
+                    sweep_temporary(copy)
+
     def _keep(self, name: str, content: bytes) -> None:
         kept = self.directory / name
         try:
@@ -102,4 +120,5 @@ class LibraryStore:
         except OSError:
             same = False
         if not same:
-            write_whole(kept, content, durable=True)
+            with store_errors(kept):
+                write_whole(kept, content, _POINTS, sync=True)

@@ -11,12 +11,16 @@ import re
 from pathlib import Path
 from typing import Final
 
-from cdi.atomic import TEMPORARY_SUFFIX, make_directory, write_whole
-from cdi.errors import StoreError
+from cdi.durable import Whole, make_directory, remove, sweep_temporary, write_whole
+from cdi.errors import StoreError, store_errors
+from cdi.faults import FaultPoint
 from cdi.names import CLASS, VENDOR, check_claim_uid
 
 _PREFIX: Final = f"{VENDOR}-{CLASS}_"
 _SUFFIX: Final = ".json"
+_POINTS: Final = Whole(
+    FaultPoint.SPEC_TEMPORARY_WRITTEN, FaultPoint.SPEC_WRITTEN, FaultPoint.CDI_DIRECTORY_MADE
+)
 _OURS: Final = re.compile(rf"{re.escape(_PREFIX)}([0-9A-Za-z][0-9A-Za-z-]*){re.escape(_SUFFIX)}")
 
 
@@ -33,11 +37,14 @@ class SpecStore:
 
     def prepare(self) -> None:
         """Make the directory, so that a start fails early where it cannot be made."""
-        make_directory(self._directory)
+        with store_errors(self._directory):
+            make_directory(self._directory, FaultPoint.CDI_DIRECTORY_MADE)
 
     def write(self, claim_uid: str, spec: bytes) -> None:
         """Put *spec* in place of what was there; readers see either, never a part."""
-        write_whole(self.path(claim_uid), spec, durable=self._durable)
+        path = self.path(claim_uid)
+        with store_errors(path):
+            write_whole(path, spec, _POINTS, sync=self._durable)
 
     def read(self, claim_uid: str) -> bytes | None:
         """Return the bytes of a claim's file; None if there is none."""
@@ -53,7 +60,7 @@ class SpecStore:
         """Remove a claim's file; one that is not there counts as removed."""
         path = self.path(claim_uid)
         try:
-            path.unlink(missing_ok=True)
+            remove(path, FaultPoint.SPEC_DELETED)
         except OSError as error:
             # A read-only file system refuses to remove even what is not there.
             if error.errno != errno.EROFS or path.exists():
@@ -69,18 +76,8 @@ class SpecStore:
 
         Call it before the first write only: it would also take a write in progress.
         """
-        stale = [
-            name
-            for name in self._names()
-            if name.startswith(f".{_PREFIX}") and name.endswith(TEMPORARY_SUFFIX)
-        ]
-        for name in stale:
-            path = self._directory / name
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise StoreError(path, error) from error
-        return len(stale)
+        with store_errors(self._directory):
+            return sweep_temporary(self._directory, _PREFIX)
 
     def _names(self) -> list[str]:
         try:

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cdi.durable import open_lasting
+from cdi.faults import FaultPoint
+
 _POLL_S = 0.002
 
 
@@ -26,8 +29,7 @@ class FileLock:
 
     def open(self) -> None:
         """Make the file unless it is there; raises `OSError`."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(self._path, flags, 0o600)
+        self._descriptor = open_lasting(self._path, FaultPoint.LOCK_FILE_MADE)
 
     def close(self) -> None:
         """Give the file back; nobody may hold the lock."""
@@ -36,13 +38,17 @@ class FileLock:
         self._descriptor = -1
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Hold the lock against threads and processes; `TimeoutError` when it is not free."""
-        deadline = time.monotonic() + self._wait_s
-        if not self._mutex.acquire(timeout=self._wait_s):
-            raise self._busy()
+    def hold(self, *, wait_s: float | None = None) -> Iterator[None]:
+        """Hold the lock against threads and processes; `TimeoutError` when it is not free.
+
+        *wait_s* is how long to wait instead of what the lock was made with.
+        """
+        wait_s = self._wait_s if wait_s is None else wait_s
+        deadline = time.monotonic() + wait_s
+        if not self._mutex.acquire(timeout=wait_s):
+            raise self._busy(wait_s)
         try:
-            self._lock_file(deadline)
+            self._lock_file(deadline, wait_s)
             try:
                 yield
             finally:
@@ -56,16 +62,16 @@ class FileLock:
         with self._mutex:
             yield
 
-    def _lock_file(self, deadline: float) -> None:
+    def _lock_file(self, deadline: float, wait_s: float) -> None:
         while True:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
-                    raise self._busy() from error
+                    raise self._busy(wait_s) from error
             else:
                 return
             time.sleep(_POLL_S)
 
-    def _busy(self) -> TimeoutError:
-        return TimeoutError(f"{self._path}: held for {self._wait_s:g} s by another call")
+    def _busy(self, wait_s: float) -> TimeoutError:
+        return TimeoutError(f"{self._path}: held for {wait_s:g} s by another call")

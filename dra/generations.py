@@ -3,9 +3,18 @@
 Generation *n* is `snapshot.<n>` (everything at one moment) plus `journal.<n>` (what followed). A
 new snapshot is complete before the new journal exists, and both are before the oldest pair goes,
 so there is no moment without a readable state. A damaged newest snapshot costs nothing: the
-generation before it, its journal and the newest journal say the same.
+generation before it, its journal and the newest journal say the same. When that one is damaged
+as well a new generation begins without either, and they are kept aside for whoever has to find
+out what happened.
+
+What a version may change: it may add fields anywhere, which versions of the same format ignore
+and drop when they write the next snapshot; it may leave out or reinterpret nothing. Whatever
+older versions must not overlook, a new kind of record too, takes a new format number, and every
+version reads all formats up to its own. A snapshot of a format that is not known, or a record of
+a kind that is not, was written by a newer version: it is never overwritten, nor rebuilt.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,8 +22,16 @@ from pathlib import Path
 
 import structlog
 
-from cdi.atomic import sync_directory
-from dra.faults import FaultPoint, reach
+from cdi.durable import (
+    Whole,
+    make_directory,
+    move,
+    open_lasting,
+    remove,
+    remove_directory,
+    sync_directory,
+)
+from cdi.faults import FaultPoint
 from dra.journal import (
     DamagedError,
     decode_lines,
@@ -26,6 +43,11 @@ from kube.objects import JsonObject
 
 FORMAT_VERSION = 1
 
+ASIDE_MAX = 3
+"""How many damaged states are kept."""
+
+_SNAPSHOT = Whole(FaultPoint.SNAPSHOT_TEMPORARY_WRITTEN, FaultPoint.SNAPSHOT_WRITTEN)
+
 log = structlog.get_logger(__name__)
 
 _NAME = re.compile(r"^(snapshot|journal)\.(\d{8})$")
@@ -33,6 +55,10 @@ _NAME = re.compile(r"^(snapshot|journal)\.(\d{8})$")
 
 class UnknownFormatError(DamagedError):
     """The state was written by a newer version, which must not be overwritten by an older."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        remedy = "run the version of the agent that wrote it, or a newer one"
+        super().__init__(path, f"{detail}; {remedy}")
 
 
 @dataclass(slots=True)
@@ -72,6 +98,10 @@ class Generations:
         """Return the newest generation that has a snapshot, 0 when there is none."""
         return max(self._numbers("snapshot"), default=0)
 
+    def latest(self) -> int:
+        """Return the newest generation of which there is any file, 0 when there is none."""
+        return max(self._numbers("snapshot") | self._numbers("journal"), default=0)
+
     def load(self) -> Loaded:
         """Read the newest state, falling back one generation; raise `DamagedError` when neither.
 
@@ -94,24 +124,20 @@ class Generations:
             return self._load_from(newest - 1, newest)
 
     def start(self, generation: int, snapshot: JsonObject) -> None:
-        """Make *generation* the newest, holding *snapshot*, and drop all but the one before.
+        """Make *generation* the newest, holding *snapshot*; those before it stay.
 
         An `OSError` means that the generation before is still the newest.
         """
         path = self.snapshot_path(generation)
         try:
-            write_whole(path, {"version": FORMAT_VERSION, **snapshot})
-            reach(FaultPoint.SNAPSHOT_WRITTEN)
-            self.journal_path(generation).touch(mode=0o600)
-            sync_directory(self._directory)
+            write_whole(path, {"version": FORMAT_VERSION, **snapshot}, _SNAPSHOT)
+            os.close(open_lasting(self.journal_path(generation), FaultPoint.JOURNAL_MADE))
+            sync_directory(self._directory, FaultPoint.JOURNAL_OPENED)
         except OSError:
             # The old journal goes on, and this snapshot would hide what is written there.
-            path.unlink(missing_ok=True)
-            sync_directory(self._directory)
+            remove(path, FaultPoint.SNAPSHOT_TAKEN_BACK)
+            sync_directory(self._directory, FaultPoint.SNAPSHOT_TAKEN_BACK)
             raise
-        reach(FaultPoint.JOURNAL_OPENED)
-        self._drop_before(generation - 1)
-        reach(FaultPoint.GENERATION_DROPPED)
 
     def is_newest(self, generation: int) -> bool:
         """Tell whether nobody has started a later generation, by two looks at the directory.
@@ -121,22 +147,54 @@ class Generations:
         later = self.snapshot_path(generation + 1).exists()
         return not later and self.snapshot_path(generation).exists()
 
-    def _drop_before(self, generation: int) -> None:
-        for kind in ("snapshot", "journal"):
-            for number in self._numbers(kind):
-                if number < generation:
-                    path = self._directory / f"{kind}.{number:08d}"
-                    try:
-                        path.unlink(missing_ok=True)
-                    except OSError as error:
-                        log.warning("old state not removed", path=str(path), reason=str(error))
+    def drop_before(self, generation: int) -> None:
+        """Remove what is older than *generation*, as far as that is possible."""
+        for path in self._older(generation):
+            try:
+                remove(path, FaultPoint.GENERATION_DROPPED)
+            except OSError as error:
+                log.warning("old state not removed", path=str(path), reason=str(error))
+
+    def aside(self, generation: int) -> Path:
+        """Return where damaged files from before *generation* are kept."""
+        return self._directory.with_name(f"{self._directory.name}.damaged-{generation:08d}")
+
+    def set_aside_before(self, generation: int) -> None:
+        """Move what is older than *generation* out of the way; keep the last few such."""
+        older = self._older(generation)
+        aside = self.aside(generation)
+        try:
+            if older:
+                self._move(older, aside)
+            self._drop_old_asides()
+        except OSError as error:
+            log.warning("damaged state not set aside", path=str(aside), reason=str(error))
+
+    def _move(self, paths: list[Path], aside: Path) -> None:
+        make_directory(aside, FaultPoint.ASIDE_DIRECTORY_MADE, mode=0o750)
+        for path in paths:
+            move(path, aside, FaultPoint.MOVED_ASIDE)
+        for directory in (aside, self._directory, aside.parent):
+            sync_directory(directory, FaultPoint.MOVED_ASIDE)
+
+    def _drop_old_asides(self) -> None:
+        found = sorted(self._directory.parent.glob(f"{self._directory.name}.damaged-*"))
+        for aside in found[:-ASIDE_MAX]:
+            for path in aside.iterdir():
+                remove(path, FaultPoint.ASIDE_DROPPED)
+            remove_directory(aside, FaultPoint.ASIDE_DROPPED)
+
+    def _older(self, generation: int) -> list[Path]:
+        return [
+            self._directory / f"{kind}.{number:08d}"
+            for kind in ("snapshot", "journal")
+            for number in sorted(self._numbers(kind))
+            if number < generation
+        ]
 
     def _load_from(self, first: int, last: int) -> Loaded:
         snapshot = read_whole(self.snapshot_path(first))
-        version = snapshot.get("version")
-        if not isinstance(version, int) or version > FORMAT_VERSION:
-            path = self.snapshot_path(first)
-            raise UnknownFormatError(path, f"has format {version!r}; known is {FORMAT_VERSION}")
+        _check_version(self.snapshot_path(first), snapshot.get("version"))
         _check_lists(self.snapshot_path(first), snapshot)
         loaded = Loaded(last, snapshot)
         for number in range(first, last + 1):
@@ -172,3 +230,10 @@ def _check_lists(path: Path, snapshot: JsonObject) -> None:
         raise DamagedError(path, "`claims` is no list")
     if not isinstance(released, list) or not all(isinstance(each, dict) for each in released):
         raise DamagedError(path, "`released` is no list of objects")
+
+
+def _check_version(path: Path, version: object) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise DamagedError(path, f"`{version}` is no format")
+    if version > FORMAT_VERSION:
+        raise UnknownFormatError(path, f"has format {version}, this version knows {FORMAT_VERSION}")

@@ -7,12 +7,11 @@ the first is dropped, the second is an error.
 """
 
 import json
-import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdi.atomic import sync_directory
+from cdi.durable import Whole, write_alone
 from kube.objects import JsonObject
 
 
@@ -41,21 +40,9 @@ def whole_lines(data: bytes) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def write_whole(path: Path, record: JsonObject) -> None:
+def write_whole(path: Path, record: JsonObject, at: Whole) -> None:
     """Write *record* as the only line of *path*, durably and never half."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        write_all(descriptor, encode_line(record))
-        os.fsync(descriptor)
-    except OSError:
-        # On a full disk half a file would hold the last of the room.
-        temporary.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
-    temporary.replace(path)
-    sync_directory(path.parent)
+    write_alone(path, encode_line(record), at)
 
 
 def read_whole(path: Path) -> JsonObject:
@@ -64,13 +51,6 @@ def read_whole(path: Path) -> JsonObject:
     if not data.endswith(b"\n") or data.count(b"\n") != 1:
         raise DamagedError(path, "is not one whole line")
     return _decode(path, data[:-1], "line 1")
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of *data*; a disk that takes only a part raises at the rest."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _decode(path: Path, line: bytes, place: str) -> JsonObject:

@@ -20,18 +20,19 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from cdi.errors import CdiError
+from cdi.faults import FaultPoint, reach
 from cdi.store import SpecStore
 from dra import overlap
 from dra.allocation import Allocation
 from dra.claims import ClaimReference, fetch, read_allocation
-from dra.faults import FaultPoint, reach
 from dra.journal import DamagedError
 from dra.locks import ClaimLocks
 from dra.node import NodeState, NodeView
 from dra.plan import Rules, plan
 from dra.record import PreparedClaim
 from dra.regions import RegionStore
-from dra.state import TOMBSTONE_S, StateError, StateStore, Transaction
+from dra.state import StateError, StateStore
+from dra.transaction import TOMBSTONE_S, Transaction
 from gpu.refusal import Refusal, RefusedError
 from kube.client import Client
 
@@ -75,6 +76,7 @@ class Preparer:
         *wanted* tells whether kubelet still waits for the answer.
         """
         began = time.monotonic()
+        _refuse_rebuilding(reference.uid, self._store.rebuild_problem())
         claim = fetch(self._client, reference)
         allocation = read_allocation(claim, pool=self._pool)
         bind_contextvars(pod_uids=sorted(allocation.pod_uids))
@@ -96,15 +98,16 @@ class Preparer:
         """Undo the claim and return its record; `None` when it was not prepared."""
         with self._locks.hold(claim_uid):
             self._bury(claim_uid)
-            with _state_failures(claim_uid):
-                record = self._store.current().get(claim_uid)
+            with _state_failures(claim_uid), self._store.transaction() as transaction:
+                record = transaction.claims.get(claim_uid)
+                # Not yet known: the tombstone keeps a rebuild from bringing it back.
+                buried = record is not None or transaction.rebuilding
             bind_contextvars(pod_uids=list(record.pod_uids) if record else [])
             reach(FaultPoint.UNPREPARE_BEFORE_UNDO)
             self._undo(claim_uid)
-            if record is not None:
+            if buried:
                 with _state_failures(claim_uid), self._store.transaction() as transaction:
                     transaction.release(claim_uid, now_s=int(time.time()))
-                reach(FaultPoint.RELEASE_SYNCED)
         reach(FaultPoint.UNPREPARE_ANSWERED)
         return record
 
@@ -122,9 +125,13 @@ class Preparer:
                     self._restore_one(record, view)
         for uid in self._specs.claim_uids() | self._regions.claim_uids():
             with self._one(uid):
-                if uid not in self._store.current():
+                if self._belongs_to_none(uid):
                     self._undo(uid)
                     log.info("leftover of no prepared claim removed", claim_uid=uid)
+
+    def _belongs_to_none(self, claim_uid: str) -> bool:
+        with self._store.transaction() as transaction:
+            return claim_uid not in transaction.claims and not transaction.rebuilding
 
     @contextmanager
     def _one(self, claim_uid: str) -> Iterator[None]:
@@ -155,6 +162,7 @@ class Preparer:
                 self._refuse_pods(allocation)
         reach(FaultPoint.PREPARE_BEFORE_RECORD)
         with _state_failures(uid), self._store.transaction() as transaction:
+            _refuse_rebuilding(uid, self._store.rebuild_problem())
             self._refuse_released(transaction, allocation, began)
             known = transaction.claims.get(uid)
             if known is not None and known.allocation == allocation.digest:
@@ -222,12 +230,10 @@ class Preparer:
                 self._specs.write(record.uid, view.renderer.render(record))
         except (CdiError, OSError) as error:
             raise _not_writable(record.uid, error) from error
-        reach(FaultPoint.SPEC_WRITTEN)
 
     def _undo(self, claim_uid: str) -> None:
         try:
             self._specs.delete(claim_uid)
-            reach(FaultPoint.SPEC_DELETED)
             self._regions.remove(claim_uid)
         except (CdiError, OSError) as error:
             raise _not_writable(claim_uid, error) from error
@@ -257,6 +263,20 @@ def _state_failures(claim_uid: str) -> Iterator[None]:
                 remedy="make room or repair the disk that holds the plugin's directory",
             )
         ) from error
+
+
+def _refuse_rebuilding(claim_uid: str, problem: str | None) -> None:
+    """Refuse while claims may be missing from the state: what is free cannot be told."""
+    if problem is not None:
+        raise RefusedError(
+            Refusal(
+                code="StateRebuilding",
+                field="claim.uid",
+                value=claim_uid,
+                limit=f"the record of prepared claims was damaged; its rebuild {problem}",
+                remedy="kubelet tries again",
+            )
+        )
 
 
 def _not_writable(claim_uid: str, error: Exception) -> RefusedError:

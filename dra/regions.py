@@ -6,25 +6,21 @@ large enough, mounted by the agent, with the file made beforehand in a directory
 Where the agent may not mount, the file lies in a plain directory, which is said once.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import structlog
 
-from cdi.region import create_region
-from dra.faults import FaultPoint, reach
+from cdi.durable import make_directory, mount_tmpfs, remove, remove_directory, unmount
+from cdi.faults import FaultPoint
+from cdi.region import REGION_NAME, create_region
 
 log = structlog.get_logger(__name__)
 
-# From Linux' mount.h; Python has no binding for mount(2).
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
-_MNT_DETACH = 2
 # HAMi-core's region is just under 2 MiB; tmpfs counts the directory as an inode too.
 _OPTIONS = b"size=2304k,nr_inodes=8,mode=0755"
 
@@ -46,16 +42,18 @@ class RegionStore:
         """Return where the host finds the region of *claim_uid*."""
         return f"{self._host_directory}/{claim_uid}/region.cache"
 
+    def path(self, claim_uid: str) -> Path:
+        """Return where the agent finds the region of *claim_uid*, which need not be there."""
+        return self._directory / claim_uid / REGION_NAME
+
     def ensure(self, claim_uid: str) -> None:
         """Make the region unless it is there: running processes keep the one they use."""
         directory = self._directory / claim_uid
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directory(directory, FaultPoint.REGION_DIRECTORY_MADE)
         with self._alone():
             if self._may_mount and not directory.is_mount():
                 self._mount(directory)
-            reach(FaultPoint.REGION_MOUNTED)
             create_region(directory)
-        reach(FaultPoint.REGION_CREATED)
 
     def remove(self, claim_uid: str) -> None:
         """Remove the region of *claim_uid*; it need not be there."""
@@ -63,7 +61,6 @@ class RegionStore:
         if directory.is_dir():
             with self._alone():
                 _remove(directory)
-        reach(FaultPoint.REGION_REMOVED)
 
     def claim_uids(self) -> set[str]:
         """Return the claims that have a region."""
@@ -83,7 +80,7 @@ class RegionStore:
 
     def _mount(self, directory: Path) -> None:
         try:
-            _mount_tmpfs(directory)
+            mount_tmpfs(directory, _OPTIONS, FaultPoint.REGION_MOUNTED)
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOSYS):
                 raise
@@ -97,30 +94,9 @@ class RegionStore:
 
 def _remove(directory: Path) -> None:
     while directory.is_mount():
-        _unmount(directory)
+        # Detached: a process that still maps the region keeps it until it ends.
+        unmount(directory, FaultPoint.REGION_UNMOUNTED)
     if directory.is_dir():
         for leftover in directory.iterdir():
-            leftover.unlink()
-        directory.rmdir()
-
-
-def _mount_tmpfs(directory: Path) -> None:
-    flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    if _libc().mount(b"gpuslice", os.fsencode(directory), b"tmpfs", flags, _OPTIONS) != 0:
-        _raise_errno(directory)
-
-
-def _unmount(directory: Path) -> None:
-    # Detached: a process that still maps the region keeps it until it ends.
-    if _libc().umount2(os.fsencode(directory), _MNT_DETACH) != 0:
-        _raise_errno(directory)
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _raise_errno(directory: Path) -> None:
-    number = ctypes.get_errno()
-    raise OSError(number, os.strerror(number), str(directory))
+            remove(leftover, FaultPoint.REGION_FILE_REMOVED)
+        remove_directory(directory, FaultPoint.REGION_REMOVED)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import grpc
 import structlog
 
+from cdi.faults import FaultPoint, reach
 from gpu import names
 from protos import pluginregistration_v1_pb2 as registration
 from protos import pluginregistration_v1_pb2_grpc as registration_grpc
@@ -49,6 +50,7 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
         context: grpc.ServicerContext,  # noqa: ARG002
     ) -> registration.PluginInfo:
         """Say who this is and where it serves."""
+        reach(FaultPoint.INFO_ANSWERED)
         return self._info
 
     def NotifyRegistrationStatus(  # noqa: N802
@@ -61,6 +63,7 @@ class RegistrationServicer(registration_grpc.RegistrationServicer):
             context.abort(grpc.StatusCode.INTERNAL, f"not registered: {request.error}")
         log.info("registered with kubelet")
         self._on_registered()
+        reach(FaultPoint.REGISTRATION_ANSWERED)
         return registration.RegistrationStatusResponse()
 
     def problem(self) -> str | None:

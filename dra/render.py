@@ -65,6 +65,10 @@ class SpecRenderer:
         spec = specimen.replace(_SPECIMEN_UID.encode(), claim.uid.encode())
         return spec.replace(_SPECIMEN_SHARE_ID.encode(), share_id.encode())
 
+    def library(self, sha256: str) -> HookLibrary:
+        """Return the library that is kept under *sha256*; raise `RefusedError` if none is."""
+        return self._library(sha256)
+
     def render_in_full(self, claim: PreparedClaim) -> bytes:
         """Return the same as `render`, without a specimen."""
         own = {cdi_name(claim, device): self._edits(device) for device in claim.devices}

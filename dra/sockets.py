@@ -15,6 +15,9 @@ from pathlib import Path
 
 import structlog
 
+from cdi.durable import remove
+from cdi.faults import FaultPoint
+
 SOCKET_PATH_MAX = 107
 """`sun_path` has 108 bytes, the last of which is the terminator."""
 
@@ -75,7 +78,7 @@ def remove_stale(directory: Path, pattern: str) -> list[Path]:
     removed = []
     for path in sorted(directory.glob(pattern)):
         if path.is_socket() and not _answers(path):
-            path.unlink(missing_ok=True)
+            remove(path, FaultPoint.STALE_SOCKET_REMOVED)
             log.info("stale socket removed", path=str(path))
             removed.append(path)
     return removed

@@ -115,6 +115,20 @@ class ControlPlane(ServerThread):
         user = {"resource": "pods", "name": f"pod-{uid}", "uid": uid}
         self._set_status(claim, {**status, "reservedFor": [*status.get("reservedFor", []), user]})
 
+    def run_pod(self, claim: Claim) -> str:
+        """Reserve *claim* for a new pod on the agent's node that uses it; return its UID."""
+        entry = {"name": "gpu", "resourceClaimName": claim.name}
+        container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}
+        spec = {"nodeName": NODE, "resourceClaims": [entry], "containers": [container]}
+        name = f"pod-of-{claim.name}"
+        pod = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+        stored = self.run(self.server.api.create("pods", pod))
+        uid = str(stored["metadata"]["uid"])
+        status = self._get(claim)["status"]
+        user = {"resource": "pods", "name": name, "uid": uid}
+        self._set_status(claim, {**status, "reservedFor": [*status.get("reservedFor", []), user]})
+        return uid
+
     def delete(self, claim: Claim) -> None:
         """Delete *claim*, whoever uses it."""
         self.run(self.server.api.delete("resourceclaims", claim.name, claim.namespace))

@@ -109,6 +109,10 @@ class Host:
             other=frozenset(in_cdi - specs),
         )
 
+    def temporary_files(self) -> list[Path]:
+        """Return what writes that never finished have left anywhere."""
+        return [path for root in (self.plugin, self.cdi) for path in root.rglob(".*.tmp")]
+
     def claims(self) -> dict[str, PreparedClaim]:
         """Return the prepared claims by UID, read from a copy of the state."""
         copy = self.root / "state-copy"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from cdi import faults
+from cdi.faults import FaultPoint
 from cli import simulated_agent
-from dra import faults
-from dra.faults import FaultPoint
 
 
 def launch(arguments: Sequence[str], log_path: str, deadly: str) -> None:

@@ -31,10 +31,11 @@ def read_only(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def small_disk(directory: Path, *, size_kib: int) -> Iterator[None]:
-    """Mount a disk of *size_kib* at *directory* for the duration of the block."""
+def small_disk(directory: Path, *, size_kib: int, inodes: int = 0) -> Iterator[None]:
+    """Mount a disk of *size_kib*, for *inodes* files (0: any), during the block."""
     directory.mkdir(parents=True, exist_ok=True)
-    _mount(Path("small"), directory, kind=b"tmpfs", data=f"size={size_kib}k".encode())
+    options = f"size={size_kib}k,nr_inodes={inodes}"
+    _mount(Path("small"), directory, kind=b"tmpfs", data=options.encode())
     try:
         yield
     finally:

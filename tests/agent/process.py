@@ -9,7 +9,7 @@ from typing import Any
 import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
-from dra.faults import FaultPoint
+from cdi.faults import FaultPoint
 from tests.agent.host import NODE, Host
 from tests.agent.launcher import launch
 

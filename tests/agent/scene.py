@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dra.faults import FaultPoint
+from cdi.faults import FaultPoint
 from tests.agent.control_plane import ControlPlane
 from tests.agent.host import GPUS, Host
 from tests.agent.kubelet import Kubelet

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdi.durable import Whole
+from cdi.faults import FaultPoint
 from dra.journal import (
     DamagedError,
     decode_lines,
@@ -19,6 +21,7 @@ from dra.journal import (
 
 VALUES = st.none() | st.integers() | st.text(max_size=9) | st.lists(st.integers(), max_size=3)
 RECORDS = st.dictionaries(st.text(max_size=9), VALUES, max_size=3)
+POINTS = Whole(FaultPoint.SNAPSHOT_TEMPORARY_WRITTEN, FaultPoint.SNAPSHOT_WRITTEN)
 PATH = Path("journal.00000001")
 
 
@@ -58,8 +61,8 @@ def test_a_line_that_is_no_object_is_damaged() -> None:
 def test_a_whole_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     """Writing leaves the new content, nothing else, and only for its owner."""
     path = tmp_path / "snapshot"
-    write_whole(path, {"a": 1})
-    write_whole(path, {"a": 2})
+    write_whole(path, {"a": 1}, POINTS)
+    write_whole(path, {"a": 2}, POINTS)
     assert read_whole(path) == {"a": 2}
     assert [each.name for each in tmp_path.iterdir()] == ["snapshot"]
     assert path.stat().st_mode & 0o777 == 0o600

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dra.contents import Contents
 from dra.generations import Generations
 from dra.journal import DamagedError, decode_lines, encode_line
 from dra.record import PREPARED_CLAIM
@@ -17,6 +18,13 @@ def state_of(directory: Path, snapshot: Any, *records: Any) -> None:
     """Leave a generation with *snapshot* and *records*, whatever they are."""
     Generations(directory).snapshot_path(1).write_bytes(encode_line(snapshot))
     Generations(directory).journal_path(1).write_bytes(b"".join(map(encode_line, records)))
+
+
+def read(directory: Path) -> Contents:
+    """Return what the state in *directory* says, as a start reads it."""
+    generations = Generations(directory)
+    loaded = generations.load()
+    return Contents.of(loaded, generations.snapshot_path(loaded.generation))
 
 
 def an_entry(**changes: Any) -> dict[str, Any]:
@@ -41,7 +49,7 @@ def test_a_snapshot_without_its_lists_is_damaged(tmp_path: Path, snapshot: Any) 
     """It would look like a node on which nothing is prepared."""
     state_of(tmp_path, snapshot)
     with pytest.raises(DamagedError, match=r"snapshot\.00000001"):
-        opened(tmp_path)
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,7 @@ def test_a_number_of_another_type_is_damaged(tmp_path: Path, changes: dict[str, 
     """A record holds what was written, or it is refused: nothing is converted or below zero."""
     state_of(tmp_path, {"version": 1, "claims": [an_entry(**changes)]})
     with pytest.raises(DamagedError, match="unreadable record"):
-        opened(tmp_path)
+        read(tmp_path)
 
 
 def test_a_time_without_end_is_damaged(tmp_path: Path) -> None:
@@ -69,7 +77,7 @@ def test_a_time_without_end_is_damaged(tmp_path: Path) -> None:
     tomb = {"op": "released", "uid": "u", "at": float("inf"), "resourceVersion": "7"}
     state_of(tmp_path, {"version": 1, "claims": []}, tomb)
     with pytest.raises(DamagedError, match="unreadable record"):
-        opened(tmp_path)
+        read(tmp_path)
 
 
 def test_a_tombstone_cannot_say_that_it_is_something_else(tmp_path: Path) -> None:
@@ -105,4 +113,4 @@ def test_an_older_journal_with_a_loss_is_no_way_back(tmp_path: Path, loss: str) 
     else:
         older.unlink()
     with pytest.raises(DamagedError, match=f"{older.name}: is {loss}"):
-        opened(tmp_path)
+        read(tmp_path)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dra.allocation import Allocation
+from dra.journal import encode_line
 from gpu.refusal import Refusal, RefusedError
 from tests.dra.builders import UID, a_gpu
 from tests.dra.disks import fill, small_disk, turn
@@ -70,17 +71,29 @@ def test_a_claim_stays_when_it_cannot_be_undone(tmp_path: Path, server: ClaimSer
         node.close()
 
 
-def test_a_damaged_state_refuses_calls(node: Node) -> None:
-    """Nothing is prepared or unprepared by a memory that cannot be read."""
+def test_a_state_of_a_newer_version_refuses_calls(node: Node) -> None:
+    """Nothing is done by what another instance writes and this one cannot read."""
+    node.prepare()
+    with max((node.directory / "state").glob("journal.*")).open("ab") as journal:
+        journal.write(encode_line({"op": "painted"}))
+    said = node.refusal()
+    assert said.startswith("StateNotWritable")
+    assert "unknown kind 'painted'; run the version of the agent that wrote it" in said
+    with pytest.raises(RefusedError, match="painted"):
+        node.preparer.unprepare(UID)
+    assert node.specs.claim_uids() == {UID}
+
+
+def test_a_state_that_is_damaged_meanwhile_is_rebuilt(node: Node) -> None:
+    """What was read before the damage is kept; prepare waits for what may be missing."""
     node.prepare()
     with max((node.directory / "state").glob("journal.*")).open("ab") as journal:
         journal.write(b"garbage\n")
-    said = node.refusal()
-    assert said.startswith("StateNotWritable")
-    assert "checksum" in said
-    with pytest.raises(RefusedError, match="checksum"):
-        node.preparer.unprepare(UID)
-    assert node.specs.claim_uids() == {UID}
+    assert "checksum" not in node.refusal()
+    assert node.refusal().startswith("StateRebuilding: ")
+    assert node.traces() == traces_of(UID)
+    node.preparer.unprepare(UID)
+    assert node.traces() == traces_of()
 
 
 def test_a_device_that_is_gone_is_refused(node: Node) -> None:
