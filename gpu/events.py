@@ -6,7 +6,8 @@
 - A wait ends with `TIMEOUT` when nothing came, and may do so before the time is over.
 - An event carries the handle that the GPU was registered by. A GPU that fell off the bus may not
   tell its UUID any more, so the handles are remembered.
-- In MIG mode the event names the partition that it hit, or none if it hit the whole GPU.
+- In MIG mode the event names the partition that it hit, or none if it hit the whole GPU. Processes
+  without privileges are told only of the latter (nvml.h: nvmlEventSetWait_v2).
 """
 
 import ctypes
