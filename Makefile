@@ -10,7 +10,11 @@ SELECT ?=
 # The Kubernetes minor of the real cluster.
 K8S ?= 1.37
 
-.PHONY: demo test check cluster e2e e2e-smoke bench bench-cluster requirements clean
+# How long `soak` takes, and what decides which pods and troubles come.
+MINUTES ?= 10
+SEED ?= 1
+
+.PHONY: demo test check cluster e2e e2e-smoke bench bench-cluster soak requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -36,8 +40,13 @@ e2e: cluster
 e2e-smoke: cluster
 	$(BIN)/python -m tests.cluster.scenes --k8s $(K8S) --smoke
 
+# Two clusters, one after the other: one with a kubelet, one of nodes that are objects alone.
 bench-cluster: cluster
 	$(BIN)/pytest -m bench -s --require-cluster --k8s $(K8S) tests/cluster/scenes
+	$(BIN)/pytest -m bench -s --require-cluster --k8s $(K8S) tests/cluster/bench
+
+soak: cluster
+	$(BIN)/python -m tests.cluster.soak --k8s $(K8S) --minutes $(MINUTES) --seed $(SEED)
 
 bench: $(READY)
 	$(BIN)/pytest -m bench -s tests/bench

@@ -1,5 +1,6 @@
 """What the kernel says of the agent's process, once a second, whichever process that is."""
 
+import statistics
 import threading
 import time
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ from typing import Final
 from tests.cluster.scenes.driver import Driver
 
 _EVERY_S: Final = 1.0
+_WARM_S: Final = 60.0
+_WINDOW_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,27 @@ def look(pid: int) -> Sample:
         descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
         threads=int(fields["Threads"]),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """Memory soon after the beginning of a time, and at its end."""
+
+    before_mb: float
+    after_mb: float
+
+    @property
+    def mb(self) -> float:
+        """Return what it grew by."""
+        return self.after_mb - self.before_mb
+
+
+def growth(samples: Sequence[Sample], began_s: float, ended_s: float) -> Growth:
+    """Return how memory grew once everything was done once: after a minute, or after the half."""
+    warm_s = began_s + min(_WARM_S, (ended_s - began_s) / 2)
+    early = [each.rss_mb for each in samples if warm_s <= each.at_s <= warm_s + _WINDOW_S]
+    late = [each.rss_mb for each in samples if ended_s - _WINDOW_S <= each.at_s <= ended_s]
+    return Growth(before_mb=statistics.median(early), after_mb=statistics.median(late))
 
 
 class Meter:

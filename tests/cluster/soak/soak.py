@@ -7,7 +7,6 @@ and threads are held against one another when nothing goes on, after the first p
 
 import json
 import random
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from tests.bench.figures import show
 from tests.cluster.scenes.driver import Driver
 from tests.cluster.scenes.leftovers import errors_in, expect_nothing_left
 from tests.cluster.soak.crowd import Crowd
-from tests.cluster.soak.meter import Meter, Sample, look
+from tests.cluster.soak.meter import Meter, Sample, growth, look
 from tests.cluster.soak.troubles import Troubles
 from tests.cluster.up import say_on_stderr
 from tests.patience import eventually
@@ -26,13 +25,12 @@ from tests.patience import eventually
 # Parts of the whole time.
 _CALM: Final = 0.35
 _TROUBLED: Final = 0.4
-_WARM_S: Final = 60.0
-_WINDOW_S: Final = 10.0
 # Kubelet goes through its pods every 60 s and retries less often the more often it failed.
 _SETTLED_S: Final = 180.0
 _GROWTH_MB: Final = 3.0
 _MORE: Final = 2
 _BETWEEN_S: Final = 0.4
+_TROUBLE: Final = 0.1
 
 
 class Soak:
@@ -63,7 +61,7 @@ class Soak:
         began_s = time.monotonic()
         while time.monotonic() < began_s + time_s:
             self._crowd.act()
-            if self._chance.random() < 0.05:
+            if self._chance.random() < _TROUBLE:
                 trouble()
             time.sleep(self._chance.random() * 2 * _BETWEEN_S)
         ended_s = time.monotonic()
@@ -98,15 +96,10 @@ class Soak:
         say_on_stderr(f"{part}: waited {time.monotonic() - began_s:.0f} s until nothing {fault}")
 
     def _grown(self, name: str, began_s: float, ended_s: float) -> None:
-        warm_s = min(_WARM_S, (ended_s - began_s) / 2)
-        samples = self._meter.since(began_s)
-        early = [e for e in samples if began_s + warm_s <= e.at_s < began_s + warm_s + _WINDOW_S]
-        late = [each for each in samples if ended_s - _WINDOW_S <= each.at_s < ended_s]
-        before_mb, after_mb = (_rss_mb(each) for each in (early, late))
-        lasted_s = ended_s - began_s
-        note = f"{before_mb:.1f} MB after {warm_s:.0f} s, {after_mb:.1f} MB after {lasted_s:.0f} s"
-        show(f"soak {name}", "rss_growth_mb", after_mb - before_mb, note=note)
-        if after_mb - before_mb > _GROWTH_MB:
+        found = growth(self._meter.since(began_s), began_s, ended_s)
+        note = f"{found.before_mb:.1f} MB before, {found.after_mb:.1f} MB after"
+        show(f"soak {name}", "rss_growth_mb", found.mb, note=note)
+        if found.mb > _GROWTH_MB:
             self.problems.append(f"{name}: the agent's memory grew: {note}")
 
     def _compare(self, first: Sample, last: Sample) -> None:
@@ -115,10 +108,6 @@ class Soak:
             before, after = getattr(first, what), getattr(last, what)
             if after > before + _MORE:
                 self.problems.append(f"the agent has {after} {what}, {before} after the first part")
-
-
-def _rss_mb(samples: Sequence[Sample]) -> float:
-    return statistics.median(each.rss_mb for each in samples)
 
 
 def _event(line: str) -> str:
