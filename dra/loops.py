@@ -2,10 +2,18 @@
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
 log = structlog.get_logger(__name__)
+
+
+class Wake(Protocol):
+    """Ends the wait of a loop."""
+
+    def set(self) -> None:
+        """End it now, or the next one."""
 
 
 class Loops:
@@ -14,7 +22,7 @@ class Loops:
     def __init__(self) -> None:
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._wakes: list[threading.Event] = []
+        self._wakes: list[Wake] = []
 
     def every(
         self,
@@ -34,9 +42,7 @@ class Loops:
 
         self.run(work.__qualname__, lambda: self._repeat(work, pause, wait), wake=pause)
 
-    def run(
-        self, name: str, body: Callable[[], None], *, wake: threading.Event | None = None
-    ) -> None:
+    def run(self, name: str, body: Callable[[], None], *, wake: Wake | None = None) -> None:
         """Run *body* in a thread; it ends by itself once `stopping`, and then *wake*, are set."""
         if wake is not None:
             self._wakes.append(wake)

@@ -27,6 +27,7 @@ class NodeNotices:
         node: NodeState,
         publication: Publication,
         regions: RegionStore,
+        regions_problem: Callable[[], Refusal | None],
         api_problem: Callable[[], str | None],
     ) -> None:
         self._events = events
@@ -35,6 +36,7 @@ class NodeNotices:
         self._node = node
         self._publication = publication
         self._regions = regions
+        self._regions_problem = regions_problem
         self._api_problem = api_problem
 
     def look(self) -> None:
@@ -54,6 +56,9 @@ class NodeNotices:
         unserved = self._api_problem()
         if unserved is not None:
             yield Refusal(code="ApiNotServed", field="server", value=GROUP, limit=unserved)
+        not_reset = self._regions_problem()
+        if not_reset is not None:
+            yield not_reset
         problem = self._node.problem()
         if problem is not None:
             yield Refusal(code="GpusNotReadable", field="node", value="gpus", limit=problem)

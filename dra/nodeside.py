@@ -22,6 +22,7 @@ from dra.pods import PodWatch
 from dra.prepare import Preparer
 from dra.rebuild import PACE_S, Rebuild
 from dra.record import PreparedClaim
+from dra.regionreset import RegionResets
 from dra.regions import RegionStore
 from dra.settings import AgentSettings
 from dra.state import StateStore
@@ -56,6 +57,7 @@ class NodeSide:
         self._specs = SpecStore(settings.cdi_directory)
         regions = self._directory / "regions"
         self.regions = RegionStore(regions, str(regions))
+        self.resets = RegionResets(self.regions)
         self.state = NodeState()
         self._library = wiring.library_source(settings, self._directory / "libraries")
         self._inventory = InventoryReader(
@@ -122,15 +124,20 @@ class NodeSide:
             "inventory",
             lambda: self._inventory.run(loops.stopping, interval_s=settings.scan_interval_s),
         )
+        loops.run("region resets", lambda: self.resets.run(loops.stopping), wake=self.resets)
         loops.every(settings.restore_interval_s, self._restore, wake=self._restore_now)
         loops.every(PACE_S, self._rebuild.run, wake=self._rebuild_now)
         loops.every(settings.sweep_interval_s, self._sweep_if_complete)
         loops.every(
             _POD_LOOK_S,
-            self._watch.look,
+            self._pods_look,
             wake=self._cluster.pods_changed,
             settle_s=_POD_SETTLE_S,
         )
+
+    def close(self) -> None:
+        """Let go of what was watched; after the loops have ended."""
+        self.resets.close()
 
     def prepared(self, claim: PreparedClaim) -> None:
         """Say what the user of *claim*, which was just prepared, should know."""
@@ -140,6 +147,11 @@ class NodeSide:
     def _restore(self) -> None:
         if self.state.is_known():
             self.preparer.restore()
+        self.resets.set()
+
+    def _pods_look(self) -> None:
+        self.resets.set()
+        self._watch.look()
 
     def _sweep_if_complete(self) -> None:
         if self._store.rebuild_problem() is None:

@@ -87,6 +87,7 @@ class Plugin:
         self._dra_server.stop(grace=GRACE_S).wait(2 * GRACE_S)
         self._loops.stop(GRACE_S)
         self._cluster.stop()
+        self._node.close()
         self._probes.stop()
         self._cluster.close()
         self._store.close()
@@ -148,5 +149,6 @@ class Plugin:
             node=self._node.state,
             publication=self._cluster.publication,
             regions=self._node.regions,
+            regions_problem=self._node.resets.problem,
             api_problem=self._cluster.client.dra_problem,
         )

@@ -62,20 +62,26 @@ class RegionUser:
             [*words, str(path), use, str(REGION_SIZE)], stdout=subprocess.PIPE, bufsize=0
         )
         self._pid = 0
+        self._found = ""
         assert self._line() == "opens"
 
     def found(self) -> str:
         """Return what was in the region when it was opened: `zeros` or `marks`."""
-        pid, found = self._line().split()
-        self._pid = int(pid)
-        return found
+        if not self._found:
+            pid, self._found = self._line().split()
+            self._pid = int(pid)
+        return self._found
+
+    def signal(self) -> None:
+        """Send it SIGKILL, without waiting for what comes of that."""
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def kill(self) -> None:
         """End it with SIGKILL, and wait until it is gone; done twice, it is gone already."""
+        self.signal()
         pid, self._pid = self._pid, 0
-        if pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         self._child.kill()
         self._child.wait()
         eventually(lambda: pid == 0 or _has_ended(pid))

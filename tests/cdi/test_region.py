@@ -40,14 +40,22 @@ def test_region_in_use_is_kept(tmp_path: Path) -> None:
     assert path.read_bytes()[:1] == b"x"
 
 
-def test_region_of_another_size_is_replaced(tmp_path: Path) -> None:
-    """What is no region of this layout makes place for one, a link included."""
-    (tmp_path / "region.cache").write_bytes(b"short")
-    path = create_region(tmp_path)
-    assert path.stat().st_size == REGION_SIZE
+@pytest.mark.parametrize("size", [0, 5, REGION_SIZE + 1])
+def test_region_of_another_size_stays_the_same_file(tmp_path: Path, size: int) -> None:
+    """A container has it mounted: a second file would be a second account of the same share."""
+    path = tmp_path / "region.cache"
+    path.write_bytes(b"x" * size)
+    inode = path.stat().st_ino
+    assert create_region(tmp_path) == path
+    assert (path.stat().st_ino, path.stat().st_size) == (inode, REGION_SIZE)
+    assert path.read_bytes()[:5] == (b"x" * size)[:5].ljust(5, b"\0")
+
+
+def test_link_is_replaced(tmp_path: Path) -> None:
+    """What it leads to is not ours."""
+    path = tmp_path / "region.cache"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(b"x" * REGION_SIZE)
-    path.unlink()
     path.symlink_to(elsewhere)
     assert not create_region(tmp_path).is_symlink()
     assert elsewhere.read_bytes() == b"x" * REGION_SIZE

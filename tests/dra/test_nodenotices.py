@@ -11,6 +11,7 @@ from dra.regions import RegionStore
 from dra.registration import RegistrationServicer
 from dra.situation import SituationSource
 from gpu.model import GpuFault
+from gpu.refusal import Refusal
 from kube.client import Client
 from kube.config import ClientConfig
 from kube.events import EventRecorder
@@ -26,7 +27,11 @@ FAULT = GpuFault(
 
 
 def codes(
-    node: NodeState, *, may_mount: bool = True, api_problem: str | None = None
+    node: NodeState,
+    *,
+    may_mount: bool = True,
+    not_reset: Refusal | None = None,
+    api_problem: str | None = None,
 ) -> dict[str, str]:
     """Return code and sentence of everything that is said; no API server answers."""
 
@@ -44,6 +49,7 @@ def codes(
             client=client, node_name="node-a", situation=SituationSource(), publisher=never
         ),
         regions=RegionStore(Path("/unused"), "/unused", may_mount=may_mount),
+        regions_problem=lambda: not_reset,
         api_problem=lambda: api_problem,
     )
     try:
@@ -67,6 +73,12 @@ def test_an_api_that_is_not_served_is_said() -> None:
     said = codes(node, api_problem="resource.k8s.io is not served by this API server")
     assert "resource.k8s.io is not served by this API server" in said["ApiNotServed"]
     assert "GpusNotReadable" in said
+
+
+def test_regions_that_are_not_reset_are_said() -> None:
+    """Ghosts of killed processes stay in them, whether GPUs were read or not."""
+    problem = Refusal(code="RegionsNotReset", field="regions", value="/r", limit="no leases")
+    assert "no leases" in codes(NodeState(), not_reset=problem)["RegionsNotReset"]
 
 
 def test_a_driver_that_is_not_found_is_said_with_its_reason() -> None:
