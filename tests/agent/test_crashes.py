@@ -20,6 +20,7 @@ from tests.agent.mounts import fill, may_mount, small_disk, unmount
 from tests.agent.process import Agent
 from tests.agent.scene import Scene
 from tests.patience import eventually
+from tests.region_user import is_empty, leave_marks
 
 POINTS = list(FaultPoint)
 
@@ -279,6 +280,28 @@ def test_a_crash_while_restoring_is_repaired(stage: Scene, point: FaultPoint) ->
     eventually(lambda: stage.host.holdings() == held(claim.uid))
     assert stage.kubelet.prepare(claim) == answer(claim, result)
     assert stage.host.temporary_files() == []
+
+
+@pytest.mark.parametrize("point", OF_RESET)
+def test_a_crash_in_the_reset_of_a_region_is_repaired(stage: Scene, point: FaultPoint) -> None:
+    """The region is empty and whole in the end, and still the file that a container has mounted."""
+    first = stage.started()
+    result = share(stage.host.device(0))
+    claim = stage.control.claim(result)
+    assert stage.kubelet.prepare(claim) == answer(claim, result)
+    region = stage.host.region(claim.uid)
+    inode = region.stat().st_ino
+    first.die_at(point)
+
+    leave_marks(region)
+    assert killed(first)
+
+    second = stage.started()
+    eventually(lambda: is_empty(region))
+    assert region.stat().st_ino == inode
+    assert stage.kubelet.prepare(claim) == answer(claim, result)
+    assert stage.kubelet.unprepare(claim) == ""
+    check_all_given_back(stage, second)
 
 
 @pytest.mark.parametrize("point", OF_REALLOCATION)
