@@ -33,6 +33,9 @@ TAINT_DUAL = f"{DRIVER}/dual-advertised"
 
 GONE = "GpuGone"
 
+_CERTAIN = frozenset({GONE, "GpuIsLost", "GpuNotFound", "ResetRequired"})
+"""A call can fail once, for want of time or memory, without anything being wrong with a GPU."""
+
 _NOT_IN_VALUE = re.compile(r"[^A-Za-z0-9.]+")
 _VALUE_MAX = 63
 
@@ -50,7 +53,7 @@ class OfferRules:
 
     sharing: SharingPolicy = field(default_factory=SharingPolicy)
     unhealthy_effect: Effect = Effect.NO_SCHEDULE
-    """`NoExecute` has the pods that use a device evicted."""
+    """`NoExecute` has the pods that use a device evicted, but not for a call that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +189,19 @@ def _tainted(
 ) -> JsonObject:
     taints: list[JsonObject] = []
     if cause is not None:
-        taints.append(_taint(TAINT_UNHEALTHY, cause.code, rules.unhealthy_effect))
+        effect = rules.unhealthy_effect if _is_certain(cause, situation) else Effect.NO_SCHEDULE
+        taints.append(_taint(TAINT_UNHEALTHY, cause.code, effect))
     rival = _rival(device, situation)
     if rival is not None:
         # Never more: the rival's pods would not be evicted either.
         taints.append(_taint(TAINT_DUAL, rival.source, Effect.NO_SCHEDULE))
     return device | {"taints": taints} if taints else device
+
+
+def _is_certain(cause: Ailment, situation: Situation) -> bool:
+    """Tell whether *cause* is worth the end of what runs."""
+    found = situation.inventory.ailments if situation.inventory else ()
+    return cause.code in _CERTAIN or cause in found
 
 
 def _taint(key: str, value: str, effect: Effect) -> JsonObject:

@@ -138,6 +138,21 @@ def test_a_gpu_that_cannot_be_read_stays_with_a_taint_in_its_place() -> None:
     assert kept == before[device_name(SECOND.uuid)]
 
 
+@pytest.mark.parametrize(
+    ("reason", "effect"),
+    [("GPU_IS_LOST", Effect.NO_EXECUTE), ("TIMEOUT", Effect.NO_SCHEDULE)],
+)
+def test_nobody_is_evicted_for_a_call_that_failed(reason: str, effect: Effect) -> None:
+    """A lost GPU is worth it, a call that took too long is not, nor a driver that is away."""
+    rules = OfferRules(unhealthy_effect=Effect.NO_EXECUTE)
+    before = published_by(inventory_of(FIRST))
+    now = replace(inventory_of(), faults=(fault(FIRST.uuid, reason),))
+    (((_, _, found),),) = taints(offer(now, published=before, rules=rules)).values()
+    assert found == effect.value
+    away = offer(now, published=before, rules=rules, failure=ailing("", code="DriverNotLoaded"))
+    assert [effect for ((_, _, effect),) in taints(away).values()] == ["NoSchedule"]
+
+
 def test_the_parts_of_an_unreadable_gpu_stay_too() -> None:
     """MIG devices are named by their parent in a fault."""
     before = published_by(inventory_of(MIG_GPU))
