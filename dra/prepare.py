@@ -76,7 +76,10 @@ class Preparer:
         *wanted* tells whether kubelet still waits for the answer.
         """
         began = time.monotonic()
-        _refuse_rebuilding(reference.uid, self._store.rebuild_problem())
+        if self._store.rebuild_problem() is not None:
+            # Another instance may have done it.
+            self._store.latest()
+            _refuse_rebuilding(reference.uid, self._store.rebuild_problem())
         claim = fetch(self._client, reference)
         allocation = read_allocation(claim, pool=self._pool)
         bind_contextvars(pod_uids=sorted(allocation.pod_uids))

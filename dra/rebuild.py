@@ -80,6 +80,10 @@ class Rebuild:
 
     def run(self) -> None:
         """Rebuild a damaged state if everything that it takes is there."""
+        if self._store.rebuild_mark() is None:
+            return
+        # Another instance may have done it.
+        self._store.latest()
         mark = self._store.rebuild_mark()
         if mark is None:
             return
@@ -151,7 +155,8 @@ class Rebuild:
             log.warning("claim not recovered", claim_uid=uid)
             return
         with self._store.transaction() as transaction:
-            if uid in transaction.claims or transaction.released(uid) is not None:
+            known = uid in transaction.claims or transaction.released(uid) is not None
+            if known or not transaction.rebuilding:
                 return
             if content is None and not self._fits(record, transaction.claims.values(), source.view):
                 return

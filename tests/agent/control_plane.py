@@ -140,6 +140,11 @@ class ControlPlane(ServerThread):
         body = {**self._get(claim), "status": status}
         self.run(self.server.api.update("resourceclaims", body, subresource="status"))
 
+    def event_reasons(self, kind: str) -> set[str]:
+        """Return the reasons of the Events about objects of *kind*."""
+        events = self.run(self.server.api.list("events"))[0]
+        return {each["reason"] for each in events if each["involvedObject"]["kind"] == kind}
+
     def slices(self) -> list[JsonObject]:
         """Return the ResourceSlices."""
         return self.run(self.server.api.list("resourceslices"))[0]

@@ -23,7 +23,12 @@ KINDS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType({
 """What becomes of a snapshot's content."""
 
 
+def damage_one(path: Path, kind: str = "changed") -> None:
+    """Damage the file at *path*."""
+    path.write_bytes(KINDS[kind](path.read_bytes()))
+
+
 def damage(state: Path, kind: str = "changed") -> None:
     """Damage every snapshot in the directory *state*, so that no generation can be read."""
     for path in state.glob("snapshot.*"):
-        path.write_bytes(KINDS[kind](path.read_bytes()))
+        damage_one(path, kind)

@@ -11,12 +11,15 @@ from dra.allocation import Allocation
 from dra.node import NodeState
 from dra.options import Privileges
 from dra.plan import Rules
+from dra.pods import PodUse
 from dra.prepare import Preparer
+from dra.rebuild import Rebuild
 from dra.record import PreparedClaim
 from dra.regions import RegionStore
 from dra.state import StateStore
 from gpu.model import Gpu
 from gpu.refusal import RefusedError
+from kube.events import EventRecorder
 from tests.dra.builders import BOOT_ID, NODE, UID, a_claim, a_gpu, a_result, a_view
 from tests.fakes.claim_server import ClaimServer
 
@@ -30,6 +33,11 @@ class Reference:
     namespace: str = "team-a"
     name: str = "claim"
     uid: str = UID
+
+
+def a_pod_use(uid: str = "pod-uid") -> PodUse:
+    """Return a pod of the node, by default the one that claims are reserved for."""
+    return PodUse(uid=uid, namespace="team-a", name="pod", containers=())
 
 
 def _always() -> bool:
@@ -54,6 +62,10 @@ class Node:
     specs: SpecStore = field(init=False)
     regions: RegionStore = field(init=False)
     preparer: Preparer = field(init=False)
+    events: EventRecorder = field(init=False)
+    rebuild: Rebuild = field(init=False)
+    pods: tuple[PodUse, ...] | None = (a_pod_use(),)
+    """Those that the API server has told of, `None` before it has."""
 
     def __post_init__(self) -> None:
         self.store = StateStore(self.directory / "state", boot_id=self.boot_id, lock_wait_s=5.0)
@@ -74,6 +86,19 @@ class Node:
             boot_id=self.boot_id,
             shares_per_gpu=lambda view: dict.fromkeys(view.devices, 10),
             refuse_pods=self.refuse_pods,
+        )
+        self.events = EventRecorder(self.server.client, component="gpuslice.io", host=NODE)
+        self.rebuild = Rebuild(
+            client=self.server.client,
+            events=self.events,
+            store=self.store,
+            specs=self.specs,
+            node=self.state,
+            pods=lambda: self.pods,
+            rules=Rules(privileges=Privileges(), minimum_memory_mib=512),
+            pool=NODE,
+            shares_per_gpu=lambda view: dict.fromkeys(view.devices, 10),
+            rebuilt=self.preparer.restore,
         )
 
     def show(self, *gpus: Gpu) -> None:
@@ -107,6 +132,7 @@ class Node:
 
     def close(self) -> None:
         """End the process, leaving everything as it is."""
+        self.events.close()
         self.store.close()
 
 
