@@ -6,13 +6,15 @@ included, for /dev belongs to the machine. Nodes without a kubelet have agents w
 of their own, which no kubelet ever reads.
 """
 
+import contextlib
+import shutil
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +56,8 @@ class Host:
     identity: Path
     """Folder with the token that an agent uses."""
     library: Path
-    log: Path
+    log: str
+    """Name of the log of its agents."""
 
     @property
     def boot_id(self) -> Path:
@@ -62,14 +65,9 @@ class Host:
         return self.files / "proc" / _BOOT_ID
 
     @property
-    def deadly(self) -> Path:
-        """The file that names the fault point at which an agent dies."""
-        return self.gpus.with_name("deadly")
-
-    @property
-    def clock(self) -> Path:
-        """The file with the seconds by which an agent's wall clock is shifted."""
-        return self.gpus.with_name("clock")
+    def told(self) -> Path:
+        """The folder in which the launcher looks for what a scene wants of an agent."""
+        return self.files / "told"
 
     @property
     def plugin(self) -> Path:
@@ -131,15 +129,26 @@ class Agent:
 
     def die_at(self, point: str) -> None:
         """Have it killed when it reaches the fault point, and each one after it too."""
-        self.host.deadly.write_text(point)
+        (self.host.told / "deadly").write_text(point)
 
     def live_on(self) -> None:
         """Take that back."""
-        self.host.deadly.unlink(missing_ok=True)
+        (self.host.told / "deadly").unlink(missing_ok=True)
 
     def shift_clock(self, seconds: int) -> None:
         """Let it see the wall clock shifted by *seconds*, and each one after it too."""
-        self.host.clock.write_text(str(seconds))
+        (self.host.told / "clock").write_text(str(seconds))
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[list[str]]:
+        """Yield a list that has, after the block, the fault points that were passed in it."""
+        met, found = self.host.told / "met", list[str]()
+        met.write_text("")
+        try:
+            yield found
+        finally:
+            found += dict.fromkeys(met.read_text().split())
+            met.unlink()
 
     def pause(self) -> None:
         """Let it answer nobody; what kubelet asks stays on the way until `resume`."""
@@ -181,7 +190,7 @@ def lay_out(
         gpus=written / "gpus.yaml",
         identity=identity_on(cluster, node=node, namespace=NAMESPACE, account=ACCOUNT),
         library=library,
-        log=cluster.log(f"agent-{node}"),
+        log=f"agent-{node}",
     )
     host.gpus.parent.mkdir(parents=True, exist_ok=True)
     host.gpus.write_text(yaml.safe_dump({"node": node, "gpus": [dict(each) for each in gpus]}))
@@ -190,8 +199,8 @@ def lay_out(
     )
     host.boot_id.parent.mkdir(parents=True, exist_ok=True)
     host.boot_id.write_text(Path("/proc", _BOOT_ID).read_text())
-    for path in (host.deadly, host.clock):
-        path.unlink(missing_ok=True)
+    shutil.rmtree(host.told, ignore_errors=True)
+    host.told.mkdir()
     return host
 
 
@@ -212,10 +221,10 @@ def start_agent(
     given = _flags(host) | {"--pod-uid": pod_uid, "--probe-port": port} | dict(flags or {})
     words = [str(word) for pair in given.items() for word in pair]
     process = cluster.start(
-        host.log.stem,
+        host.log,
         (
-            *(sys.executable, "-m", "tests.cluster.scenes.launcher", "--log", str(host.log)),
-            *("--deadly", str(host.deadly), "--clock", str(host.clock), "--"),
+            *(sys.executable, "-m", "tests.cluster.scenes.launcher"),
+            *("--folder", str(host.told), "--"),
             *("--gpus", str(host.gpus), "--service-account", str(host.identity), "--"),
             *(*words, "--accept-placeholder-library"),
         ),

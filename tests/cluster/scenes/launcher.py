@@ -1,8 +1,9 @@
 """The agent's process in a scene: the real program, which a scene can kill between two steps.
 
-`python -m tests.cluster.scenes.launcher --log FILE --deadly FILE --clock FILE -- ARGUMENTS` runs
-the simulated agent with ARGUMENTS. It dies at the fault point that the file *deadly* names, as the
-crash tests' agent does, and it sees the wall clock shifted by as many seconds as *clock* says.
+`python -m tests.cluster.scenes.launcher --folder FOLDER -- ARGUMENTS` runs the simulated agent
+with ARGUMENTS. It looks for three files in FOLDER each time: `deadly` names the fault point at
+which it dies, `met` takes the points that it passes, if it is there, and `clock` has the seconds
+by which its wall clock is shifted.
 
 No namespace of Linux covers the wall clock and the machine's own belongs to everybody, so it is
 `time.time()` that is shifted, for callers in our own packages. Libraries keep the machine's: what
@@ -10,15 +11,21 @@ gRPC computes with it goes to a core that asks the kernel. So do the times in ev
 """
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tests.agent.launcher import launch
+# Before all else that logs, as the agent itself does it.
+from cli import simulated_agent  # isort: skip
 
-# After the agent, which must be imported before all that logs.
 import time  # isort: skip
+
+from cdi import faults
+from cdi.faults import FaultPoint
 
 _OURS: Final = ("cdi", "dra", "gpu", "kube")
 
@@ -39,16 +46,29 @@ def _shift(clock: Path) -> None:
     time.time = shifted
 
 
-def main(arguments: Sequence[str]) -> None:
+def _reached(folder: Path, point: FaultPoint) -> None:
+    met, deadly = folder / "met", folder / "deadly"
+    if met.exists():
+        with met.open("a") as lines:
+            lines.write(f"{point}\n")
+    try:
+        wanted = deadly.read_text()
+    except FileNotFoundError:
+        return
+    if wanted == point:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(arguments: Sequence[str]) -> int:
     """Run the agent until it ends."""
     parser = argparse.ArgumentParser(prog="launcher")
-    for name in ("log", "deadly", "clock"):
-        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("agent", nargs=argparse.REMAINDER)
     chosen = parser.parse_args(arguments)
-    _shift(Path(chosen.clock))
-    launch(chosen.agent[1:], chosen.log, chosen.deadly)
+    _shift(chosen.folder / "clock")
+    faults.listen(partial(_reached, chosen.folder))
+    return simulated_agent.main(chosen.agent[1:])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

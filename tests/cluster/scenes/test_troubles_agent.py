@@ -1,10 +1,7 @@
 """Scenes in which the node agent ends, is killed or is replaced while pods start and end."""
 
-from typing import Final
-
 import pytest
 
-from dra.faults import FaultPoint
 from tests.cluster.scenes.expectations import A10, H100, L4, T4
 from tests.cluster.scenes.leftovers import prepared_claims
 from tests.cluster.scenes.stage import Stage
@@ -14,19 +11,13 @@ from tests.cluster.scenes.troubles import (
     eventually_gone,
     expect_served,
     expect_untouched,
-    gone,
     own_slices,
-    runs,
     uid_of,
     users,
     wake,
 )
-from tests.patience import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-
-# What neither a pod's start and end nor a start of the agent comes by.
-_ELSEWHERE: Final[frozenset[FaultPoint]] = frozenset()
 
 
 @pytest.mark.scene("a rolling update of the agent")
@@ -70,52 +61,6 @@ def test_agent_restart_in_between(stage: Stage) -> None:
     expect_served(stage, "first", "second", "third")
     expect_untouched(stage, "first", "second", "third")
     eventually_gone(stage, "leaves")
-
-
-@pytest.mark.scene("the agent is killed at each fault point")
-def test_agent_killed_at_each_point(stage: Stage) -> None:
-    """Wherever the agent is killed, the pod then runs or ends as if nothing had happened."""
-    stage.run(*users(stage, {"stays": T4}))
-    not_met = {point for point in FaultPoint if not _survives(stage, point)}
-    assert not_met == _ELSEWHERE
-    expect_untouched(stage, "stays")
-    expect_served(stage, "stays")
-
-
-def _survives(stage: Stage, point: FaultPoint) -> bool:
-    """Play the start and the end of a pod with one death at *point*; false if there was none."""
-    driver, name = stage.driver, f"dies-{point}"
-    driver.first.die_at(point)
-    stage.create(*users(stage, {name: A10}))
-    eventually(lambda: runs(stage, name) or not driver.first.running())
-    died = _revived(stage, name)
-    expect_served(stage, name)
-    end(stage, name)
-    eventually(lambda: gone(stage, name) or not driver.first.running())
-    died = _revived(stage, name) or died
-    eventually_gone(stage, name)
-    stage.delete("ResourceClaim", name)
-    if not died:
-        driver.first.terminate()
-        driver.start_doomed()
-        died = _revived(stage)
-    driver.first.live_on()
-    assert set(prepared_claims(driver)) == {uid_of(stage, "stays")}
-    assert len(driver.specs()) == 1
-    return died
-
-
-def _revived(stage: Stage, *waiting: str) -> bool:
-    """Start the agent again if it is dead, and tell whether it was."""
-    driver = stage.driver
-    if driver.first.running():
-        return False
-    driver.first.live_on()
-    driver.start_first()
-    for name in waiting:
-        if not gone(stage, name):
-            wake(stage, name)
-    return True
 
 
 @pytest.mark.scene("the clock of the node is set back")
