@@ -110,7 +110,7 @@ class Publication:
         try:
             node = json.loads(self._client.get(paths.nodes(self._node_name)))
             uid = str(node["metadata"]["uid"])
-        except (KubeError, ValueError, KeyError, TypeError) as error:
+        except (KubeError, ValueError, KeyError, TypeError, RecursionError) as error:
             problem = f"node `{self._node_name}` cannot be read: {error}"
             if problem != self._problem:
                 log.warning("node not read", reason=problem)

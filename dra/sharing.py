@@ -27,6 +27,8 @@ from kube.paths import resource_slices
 
 FEATURE_GATE = "DRAConsumableCapacity"
 
+# What an answer that is no slice leads to, besides failures to get one.
+_NO_ANSWER = (KubeError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _DRY_RUN = {"dryRun": "All"}
 _SHARING_FIELDS = (".allowMultipleAllocations", ".requestPolicy")
 _TAINT_FIELD = ".taints"
@@ -99,7 +101,7 @@ class SharingProbe:
             version = self._client.server_version()
             answer = json.loads(self._client.create(resource_slices(), self._slice, _DRY_RUN))
             lost = decisive_losses(lost_fields(self._slice["spec"], answer["spec"]))
-        except (KubeError, ValueError, LookupError, TypeError) as error:
+        except _NO_ANSWER as error:
             log.warning("server could not be probed for sharing", error=str(error))
             return SharingVerdict(state=Sharing.UNKNOWN, detail=str(error) or repr(error))
         return SharingVerdict(

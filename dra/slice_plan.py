@@ -10,11 +10,15 @@ is on the server, so both come to the same end, whoever writes first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dra.layout import name_prefix
 from dra.slice_diff import fingerprint, with_times
 from kube.objects import JsonObject
+
+_UNREADABLE = (
+    *(LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +45,30 @@ def plan_slices(
 
     *last_generation* is the highest ever seen, for a pool that was deleted. *accepted* maps the
     fingerprints of specs to those of what the server made of them, for losses to live with.
+    A slice that is none is deleted, so that it does not keep the others from being published.
     """
+    existing = list(existing)
+    try:
+        return _planned(desired, existing, last_generation, accepted or {})
+    except _UNREADABLE:
+        readable = [item for item in existing if _is_readable(item)]
+        if len(readable) == len(existing):
+            raise
+        plan = _planned(desired, readable, last_generation, accepted or {})
+        odd = (item for item in existing if not _is_readable(item) and _is_deletable(item))
+        return replace(plan, deletes=(*odd, *plan.deletes))
+
+
+def _planned(
+    desired: Sequence[JsonObject],
+    existing: Iterable[JsonObject],
+    last_generation: int,
+    accepted: Mapping[str, str],
+) -> Plan:
     current, obsolete = _current(existing, desired[0]["spec"]["pool"]["name"])
     matched, surplus = _match(len(desired), current)
     changed = [
-        not _is_same(want, have, accepted or {})
-        for want, have in zip(desired, matched, strict=True)
+        not _is_same(want, have, accepted) for want, have in zip(desired, matched, strict=True)
     ]
     top = max((_generation(item) for item in current), default=last_generation)
     in_place = not surplus and None not in matched and changed.count(True) <= 1
@@ -69,6 +91,25 @@ def plan_slices(
 def highest_generation(slices: Iterable[JsonObject]) -> int:
     """Return the highest generation among *slices*, 0 without any."""
     return max((_generation(item) for item in slices), default=0)
+
+
+def _is_readable(item: JsonObject) -> bool:
+    """Tell whether all that a plan reads of a slice has the types that the API gives it."""
+    try:
+        metadata, spec = item["metadata"], item["spec"]
+        fingerprint(with_times(spec, spec))
+        _is_owned(item | {"metadata": {"ownerReferences": [{"uid": ""}]}}, item)
+        texts = metadata["name"], metadata.get("creationTimestamp", ""), spec["pool"]["name"]
+        return _generation(item) >= 0 and all(isinstance(text, str) for text in texts)
+    except _UNREADABLE:
+        return False
+
+
+def _is_deletable(item: JsonObject) -> bool:
+    metadata = item.get("metadata")
+    return isinstance(metadata, dict) and all(
+        isinstance(metadata.get(key), str) for key in ("name", "uid", "resourceVersion")
+    )
 
 
 def _generation(item: JsonObject) -> int:

@@ -17,6 +17,8 @@ DIRECTORY = "run/nvidia/validations"
 _READY = "driver-ready"
 _CONTAINER_READY = ".driver-ctr-ready"
 _POLL_S = 0.5
+_PATH_MAX = 4096
+"""The kernel takes no longer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,4 +64,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _absolute(path: str | None) -> str | None:
-    return path if path is not None and path.startswith("/") else None
+    if path is None or not path.startswith("/") or "\0" in path or len(path) >= _PATH_MAX:
+        return None
+    return path

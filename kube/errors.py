@@ -25,6 +25,9 @@ short because it ends up in logs. Malformed texts (`kube.quantity.QuantityError`
 import json
 
 _BODY_MAX = 256
+_DIGITS_MAX = 9
+_RETRY_MAX_S = 3600
+"""A longer wish is a mistake: nobody waits for hours, and clocks cannot count for ever."""
 
 
 class KubeError(Exception):
@@ -110,16 +113,18 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 def api_error(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """Make the error for an answer of HTTP *status* from its *body* and `Retry-After` header."""
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
-    seconds = int(retry_after) if retry_after and retry_after.isdecimal() else None
+    seconds = None
+    if retry_after and retry_after.isdecimal():
+        seconds = min(int(retry_after[:_DIGITS_MAX]), _RETRY_MAX_S)
     try:
         said = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if isinstance(said, dict) and said.get("kind") == "Status":
         details = said.get("details")
         wished = details.get("retryAfterSeconds") if isinstance(details, dict) else None
         if isinstance(wished, int) and wished > 0:
-            seconds = wished
+            seconds = min(wished, _RETRY_MAX_S)
         reason, message = said.get("reason"), said.get("message")
         return kind(status, str(reason or "Unknown"), str(message or ""), retry_after_s=seconds)
     text = body[: _BODY_MAX * 4].decode(errors="replace")[:_BODY_MAX]

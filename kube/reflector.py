@@ -39,6 +39,17 @@ __all__ = ["Change", "ChangeKind", "ObjectKey", "Pace", "Reflector"]
 
 log = structlog.get_logger(__name__)
 
+# What an answer that is no list and no event can lead to, besides failures to get one.
+_WAITED_OUT = (
+    KubeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
+
 T = TypeVar("T")
 
 _PAGE: Final = 200
@@ -125,7 +136,7 @@ class Reflector(Generic[T]):
             failure: Exception | None = None
             try:
                 self._list_and_watch()
-            except (KubeError, ValueError, LookupError, TypeError, AttributeError) as error:
+            except _WAITED_OUT as error:
                 failure = error
             if self._stopped.is_set():
                 return

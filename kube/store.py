@@ -116,10 +116,13 @@ class Store(Generic[T]):
 
 def _key_or_none(item: JsonObject) -> ObjectKey | None:
     try:
-        return key_of(item)
+        key = key_of(item)
     except (KeyError, TypeError, AttributeError):
+        key = None
+    if key is None or any(type(part) is not str for part in key):
         log.warning("object without a name skipped")
         return None
+    return key
 
 
 def _steps(key: ObjectKey, old: _Known[T] | None, new: _Known[T] | None) -> Iterator[Change[T]]:
