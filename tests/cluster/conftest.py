@@ -93,12 +93,17 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the ends of the cluster's logs with a marked test that fails."""
     report = yield
-    fixtures = getattr(item, "funcargs", {})
-    running = fixtures.get("cluster") or getattr(fixtures.get("server"), "cluster", None)
-    if report.failed and isinstance(running, RealCluster):
+    if report.failed and (running := _cluster_of(item)):
         for path in sorted(running.state.logs.glob("*.log")):
             report.sections.append((f"end of {path.name}", running.last_lines(path.stem)))
     return report
+
+
+def _cluster_of(item: pytest.Item) -> RealCluster | None:
+    """Return the cluster that a test has used: as a fixture, or within one of its own."""
+    found = getattr(item, "funcargs", {})
+    held = [found.get("cluster"), *(getattr(each, "cluster", None) for each in found.values())]
+    return next((each for each in held if isinstance(each, RealCluster)), None)
 
 
 def pytest_terminal_summary(
