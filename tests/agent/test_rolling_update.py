@@ -1,10 +1,14 @@
 """Two agents at once, as a rolling update of the DaemonSet has them."""
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import grpc
+
+from cdi.faults import FaultPoint
 from tests.agent.control_plane import share
 from tests.agent.host import Holdings, held
 from tests.agent.kubelet import Kubelet, answer, register
@@ -110,4 +114,75 @@ def test_two_agents_do_not_book_twice(stage: Scene) -> None:
         assert stage.host.holdings() == held(*(claim.uid for claim in granted))
         releases = [pool.submit(kubelets[1 - i % 2].unprepare, c) for i, c in enumerate(granted)]
         assert {release.result() for release in releases} == {""}
+    assert stage.host.holdings() == Holdings()
+
+
+def test_both_agents_are_called_for_the_same_claims_at_once(stage: Scene) -> None:
+    """Kubelet may change over in the middle of a retry: each claim ends up held once, then not."""
+    agents = both(stage)
+    results = [share(stage.host.device(0), "2000Mi", "10") for _ in range(10)]
+    claims = [stage.control.claim(result) for result in results]
+    with ExitStack() as stack:
+        kubelets = [stack.enter_context(registered(stage, uid)) for uid in (OLD, NEW)]
+        pool = stack.enter_context(ThreadPoolExecutor(8))
+        for _time in range(3):
+            calls = [
+                (pool.submit(kubelet.prepare, claim), answer(claim, result))
+                for claim, result in zip(claims, results, strict=True)
+                for kubelet in kubelets
+            ]
+            assert [call.result() for call, _ in calls] == [expected for _, expected in calls]
+        assert stage.host.holdings() == held(*(claim.uid for claim in claims))
+        for agent in agents:
+            assert agent.metrics()["gpuslice_prepared_claims"] == {(): 10.0}
+        releases = [
+            pool.submit(kubelet.unprepare, claim) for claim in claims for kubelet in kubelets
+        ]
+        assert {release.result() for release in releases} == {""}
+        assert stage.host.holdings() == Holdings()
+        for agent in agents:
+            assert agent.metrics()["gpuslice_prepared_claims"] == {(): 0.0}
+
+
+def test_what_one_agent_prepares_the_other_counts_at_once(stage: Scene) -> None:
+    """Metrics say what is granted on the node, whichever process is asked."""
+    _, new_agent = both(stage)
+    claim = stage.control.claim(share(stage.host.device(0)))
+    with registered(stage, OLD) as old:
+        assert old.prepare(claim).error == ""
+        assert [*new_agent.metrics()["gpuslice_granted_memory_mib"].values()] == [3000.0]
+        assert old.unprepare(claim) == ""
+        assert "gpuslice_granted_memory_mib" not in new_agent.metrics()
+
+
+def test_the_old_agent_is_killed_while_both_are_called(stage: Scene) -> None:
+    """Whatever it was doing, the new one ends it; nothing is held twice or for ever."""
+    old_agent, new_agent = both(stage)
+    results = [share(stage.host.device(0), "2000Mi", "10") for _ in range(10)]
+    claims = [stage.control.claim(result) for result in results]
+    with ExitStack() as stack:
+        kubelets = [stack.enter_context(registered(stage, uid)) for uid in (OLD, NEW)]
+        old, new = kubelets
+        pool = stack.enter_context(ThreadPoolExecutor(8))
+        for claim in claims[:5]:
+            assert old.prepare(claim).error == ""
+        old_agent.die_at(FaultPoint.SPEC_DELETED)
+        calls = [pool.submit(old.unprepare, claim) for claim in claims[:5]]
+        calls += [pool.submit(new.prepare, claim) for claim in claims[5:]]
+        failed = [call for call in calls[:5] if call.exception() is not None]
+        assert failed
+        assert all(isinstance(call.exception(), grpc.RpcError) for call in failed)
+        assert old_agent.wait_ended() == -signal.SIGKILL
+        assert [call.result().error for call in calls[5:]] == [""] * 5
+
+        for claim in claims[:5]:
+            assert new.unprepare(claim) == ""
+        assert stage.host.holdings() == held(*(claim.uid for claim in claims[5:]))
+        for claim, result in zip(claims[5:], results[5:], strict=True):
+            assert new.prepare(claim) == answer(claim, result)
+        assert new_agent.metrics()["gpuslice_prepared_claims"] == {(): 5.0}
+        full = stage.control.claim(share(stage.host.device(0), "2000Mi", "51"))
+        assert new.prepare(full).error.startswith("CapacityExceeded: ")
+        for claim in claims[5:]:
+            assert new.unprepare(claim) == ""
     assert stage.host.holdings() == Holdings()
