@@ -28,7 +28,7 @@ from gpu.refusal import Refusal
 log = structlog.get_logger(__name__)
 
 # A close is reported before it has happened, and the processes of a container end one by one.
-_AGAIN_S = (0.001, 0.004, 0.02, 0.1, 0.5)
+_AGAIN_S = tuple(0.001 * 2**number for number in range(9))
 # A reset closes the file as well. Where the storage counts blocks in an empty file, it would be
 # reset again and again for that.
 _PACE_S = 0.05
