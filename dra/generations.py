@@ -113,15 +113,17 @@ class Generations:
             if self._numbers("journal") - {0}:
                 raise DamagedError(self._directory, "has a journal but no snapshot")
             return Loaded(0, {"version": FORMAT_VERSION, "claims": [], "released": []})
+        # Records of a generation whose snapshot is gone follow those of the one before it.
+        last = newest + 1 if self._has_records(newest + 1) else newest
         try:
-            return self._load_from(newest, newest)
+            return self._load_from(newest, last)
         except UnknownFormatError:
             raise
         except DamagedError as error:
             if not self.snapshot_path(newest - 1).exists():
                 raise
             log.warning("state snapshot found damaged", reason=str(error), generation=newest)
-            return self._load_from(newest - 1, newest)
+            return self._load_from(newest - 1, last)
 
     def start(self, generation: int, snapshot: JsonObject) -> None:
         """Make *generation* the newest, holding *snapshot*; those before it stay.
@@ -217,6 +219,10 @@ class Generations:
                 raise DamagedError(path, "is cut")
             log.warning("cut journal line dropped", path=str(path), size=len(data) - len(whole))
         return whole
+
+    def _has_records(self, generation: int) -> bool:
+        path = self.journal_path(generation)
+        return path.exists() and path.stat().st_size > 0
 
     def _numbers(self, kind: str) -> set[int]:
         names = (_NAME.match(path.name) for path in self._directory.iterdir())

@@ -96,6 +96,22 @@ def test_a_record_too_deep_to_read_is_damaged() -> None:
         list(decode_lines(Path("journal.00000001"), b"%08x %s\n" % (zlib.crc32(text), text)))
 
 
+def test_records_after_a_snapshot_that_is_gone_are_not_lost(tmp_path: Path) -> None:
+    """They follow those of the generation before, and later starts find them too."""
+    store = opened(tmp_path)
+    put(store, a_record(1))
+    store.close()
+    store = opened(tmp_path)
+    put(store, a_record(2))
+    store.close()
+    generations = Generations(tmp_path)
+    generations.snapshot_path(generations.newest()).unlink()
+    for _ in range(3):
+        store = opened(tmp_path)
+        assert store.claims().keys() == {a_record(1).uid, a_record(2).uid}
+        store.close()
+
+
 @pytest.mark.parametrize("loss", ["cut", "missing"])
 def test_an_older_journal_with_a_loss_is_no_way_back(tmp_path: Path, loss: str) -> None:
     """Without the newest snapshot every record before it counts: one that is gone is an error."""
