@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 # What `test` is to leave out or take, in pytest's words.
 SELECT ?=
 
+# How many inputs `fuzz` makes.
+INPUTS ?= 1000000
+
 # The Kubernetes minor of the real cluster.
 K8S ?= 1.37
 
@@ -14,7 +17,7 @@ K8S ?= 1.37
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: demo test check cluster e2e e2e-smoke bench bench-cluster soak requirements clean
+.PHONY: demo test check fuzz cluster e2e e2e-smoke bench bench-cluster soak requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -28,6 +31,10 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory test
+
+# A million spoiled inputs for everything that reads what others write; takes half an hour.
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz --inputs $(INPUTS)
 
 # Builds the programs of a real cluster into the user's cache, once.
 cluster: $(READY)
