@@ -102,10 +102,8 @@ class Crowd:
         self.done["deleted"] += 1
 
     def _delete_by_force(self, name: str) -> None:
-        with contextlib.suppress(NotFoundError):
-            self._cluster.kubectl(
-                "delete", "--raw", f"{paths.pods(_NAMESPACE, name)}?gracePeriodSeconds=0"
-            )
+        path = f"{paths.pods(_NAMESPACE, name)}?gracePeriodSeconds=0"
+        self._cluster.kubectl("delete", "--raw", path)
         self._forget(name)
         self.done["deleted by force"] += 1
 

@@ -47,16 +47,18 @@ class Soak:
     def run(self, time_s: float) -> None:
         """Take about *time_s*, and print what was done and what came of it."""
         self._meter.start()
-        first = self._part("calm", time_s * _CALM, self._troubles.small)
-        self._part("troubled", time_s * _TROUBLED, self._troubles.big)
-        last = self._part("calm_again", time_s * (1 - _CALM - _TROUBLED), self._troubles.small)
+        first = self._part("calm", time_s * _CALM, calm=True)
+        self._part("troubled", time_s * _TROUBLED, calm=False)
+        last = self._part("calm_again", time_s * (1 - _CALM - _TROUBLED), calm=True)
         self._meter.stop()
         self._compare(first, last)
         for what, count in sorted((self._crowd.done + self._troubles.done).items()):
             show("soak", what.replace(" ", "_"), count)
 
-    def _part(self, name: str, time_s: float, trouble: Callable[[], None]) -> Sample:
+    def _part(self, name: str, time_s: float, *, calm: bool) -> Sample:
         """Play one part and return what the agent takes when nothing goes on afterwards."""
+        say_on_stderr(f"{name}: {time_s:.0f} s")
+        trouble = self._troubles.small if calm else self._troubles.big
         said = len(self._driver.log(self._driver.first.node))
         began_s = time.monotonic()
         while time.monotonic() < began_s + time_s:
@@ -66,7 +68,7 @@ class Soak:
             time.sleep(self._chance.random() * 2 * _BETWEEN_S)
         ended_s = time.monotonic()
         self._settle(name)
-        if trouble == self._troubles.small:
+        if calm:
             self._grown(name, began_s, ended_s)
         log = self._driver.log(self._driver.first.node)[said:]
         errors = Counter(_event(line) for line in errors_in(log))
