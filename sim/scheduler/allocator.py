@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from kube.objects import JsonObject
 from kube.quantity import QuantityError
+from sim.scheduler import cel
 from sim.scheduler.allocation import build
 from sim.scheduler.attempt import Attempt
 from sim.scheduler.checking import check
@@ -18,9 +19,9 @@ from sim.scheduler.devices import DeviceId, SliceReader
 from sim.scheduler.errors import FatalError, NodeError
 from sim.scheduler.features import Features, features_of
 from sim.scheduler.nodes import Node, parse_node
-from sim.scheduler.pools import Pool, gather
+from sim.scheduler.pools import Pool, SliceIndex
 from sim.scheduler.requests import Claim, Wanted, parse_claim
-from sim.scheduler.scene import Scene
+from sim.scheduler.scene import Matches, Scene
 from sim.scheduler.search import Search
 from sim.scheduler.selecting import Selection
 from sim.scheduler.usage import Usage
@@ -65,10 +66,19 @@ class AllocationResult:
 class Allocator:
     """Allocates by the rules of one release; keeps what it parsed between calls."""
 
-    def __init__(self, profile: str, *, new_share_id: Callable[[], str] | None = None) -> None:
-        self.features: Features = features_of(profile)
+    def __init__(
+        self,
+        profile: str,
+        *,
+        gates: Mapping[str, bool] | None = None,
+        new_share_id: Callable[[], str] | None = None,
+        matches: Matches = cel.matches,
+    ) -> None:
+        self.features: Features = features_of(profile, gates)
         self._new_share_id = new_share_id or (lambda: str(uuid4()))
+        self._matches = matches
         self._reader = SliceReader(self.features)
+        self._indexed: tuple[Sequence[JsonObject], SliceIndex] | None = None
 
     def allocate(
         self, claims: Sequence[JsonObject], *, node: JsonObject, cluster: Cluster
@@ -85,15 +95,26 @@ class Allocator:
         except NodeError as error:
             return _failed(Outcome.NODE_ERROR, "NodeError", error, notebook)
 
+    def pools(self, node: JsonObject, cluster: Cluster) -> tuple[Pool, ...]:
+        """Return what *node* can reach, in the order in which it is searched."""
+        return self._index(cluster.slices).pools(parse_node(node))
+
     def _scene(self, claims: Iterable[JsonObject], node: Node, cluster: Cluster) -> Scene:
         return Scene(
             node=node,
-            pools=gather(self._reader.read(cluster.slices), node),
+            pools=self._index(cluster.slices).pools(node),
             classes=cluster.classes,
             usage=cluster.usage,
             features=self.features,
             claims=tuple(parse_claim(claim) for claim in claims),
+            matches=self._matches,
         )
+
+    def _index(self, slices: Sequence[JsonObject]) -> SliceIndex:
+        # All nodes of one attempt have the same tuple, which nobody can change meanwhile.
+        if self._indexed is None or self._indexed[0] is not slices:
+            self._indexed = (tuple(slices), SliceIndex(self._reader.read(slices)))
+        return self._indexed[1]
 
     def _allocate(self, scene: Scene, notebook: Notebook) -> AllocationResult:
         selection = Selection(scene)

@@ -46,24 +46,38 @@ def reaches(place: Place, node: Node) -> bool:
     return place.node_selector is not None and selects(place.node_selector, node)
 
 
+class SliceIndex:
+    """The slices of a cluster, found by node and by pool: most nodes can reach only a few."""
+
+    def __init__(self, slices: Iterable[Slice]) -> None:
+        self._by_node: dict[str, list[Slice]] = {}
+        """By the node that a slice names, empty for those that name none."""
+        self._by_pool: dict[tuple[str, str], list[Slice]] = {}
+        for part in slices:
+            self._by_node.setdefault(part.place.node_name, []).append(part)
+            self._by_pool.setdefault((part.driver, part.pool), []).append(part)
+
+    def pools(self, node: Node) -> tuple[Pool, ...]:
+        """Return the pools of *node* in the order in which they are searched."""
+        grouped: dict[tuple[str, str], list[Slice]] = {}
+        for part in self._candidates(node):
+            if _relevant(part, node):
+                grouped.setdefault((part.driver, part.pool), []).append(part)
+        pools = [
+            pool
+            for (driver, name), parts in grouped.items()
+            if (pool := _pool(driver, name, parts, self._by_pool[driver, name])) is not None
+        ]
+        return tuple(sorted(pools, key=_order))
+
+    def _candidates(self, node: Node) -> list[Slice]:
+        own = self._by_node.get(node.name, []) if node.name else []
+        return own + self._by_node.get("", [])
+
+
 def gather(slices: Iterable[Slice], node: Node) -> tuple[Pool, ...]:
-    """Return the pools of *node* in the order in which they are searched."""
-    every = tuple(slices)
-    grouped: dict[tuple[str, str], list[Slice]] = {}
-    for part in _candidates(every, node):
-        if _relevant(part, node):
-            grouped.setdefault((part.driver, part.pool), []).append(part)
-    pools = [
-        pool
-        for (driver, name), parts in grouped.items()
-        if (pool := _pool(driver, name, parts, every)) is not None
-    ]
-    return tuple(sorted(pools, key=_order))
-
-
-def _candidates(slices: tuple[Slice, ...], node: Node) -> list[Slice]:
-    own = [part for part in slices if part.place.node_name == node.name]
-    return own + [part for part in slices if not part.place.node_name]
+    """Return the pools of *node*, for who looks at one node only."""
+    return SliceIndex(slices).pools(node)
 
 
 def _relevant(part: Slice, node: Node) -> bool:
@@ -78,12 +92,11 @@ def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
     return pool.waits_for_binding, pool.driver.encode(), pool.name.encode()
 
 
-def _pool(driver: str, name: str, parts: list[Slice], every: tuple[Slice, ...]) -> Pool | None:
+def _pool(driver: str, name: str, parts: list[Slice], whole: list[Slice]) -> Pool | None:
     newest = max(part.generation for part in parts)
     kept = [part for part in parts if part.generation == newest]
     elsewhere: list[Slice] = []
     if len(kept) != kept[0].count:
-        whole = [part for part in every if (part.driver, part.pool) == (driver, name)]
         if any(part.generation > newest for part in whole):
             return None
         current = [part for part in whole if part.generation == newest]

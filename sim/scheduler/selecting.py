@@ -6,7 +6,6 @@ missing key must not silently mean "no".
 
 from collections.abc import Iterator
 
-from sim.scheduler import cel
 from sim.scheduler.devices import Device
 from sim.scheduler.errors import CelError, FatalError
 from sim.scheduler.pools import reaches
@@ -33,7 +32,7 @@ class Selection:
         if device.binding_conditions and not self._scene.features.binding_conditions:
             return Refused("BindingConditionsUnsupported")
         for expression in self._expressions(wanted):
-            if not _satisfies(device, expression):
+            if not self._satisfies(device, expression):
                 return Refused("SelectorFalse", expression)
         if device.place is not None and not reaches(device.place, self._scene.node):
             return Refused("DeviceOfOtherNode")
@@ -44,9 +43,8 @@ class Selection:
         selectors = [*(spec.get("selectors") or ()), *wanted.selectors]
         return (str(selector["cel"]["expression"]) for selector in selectors)
 
-
-def _satisfies(device: Device, expression: str) -> bool:
-    try:
-        return cel.matches(expression, device)
-    except CelError as error:
-        raise FatalError("SelectorFailed", f"device {device.id}: {error}") from error
+    def _satisfies(self, device: Device, expression: str) -> bool:
+        try:
+            return self._scene.matches(expression, device)
+        except CelError as error:
+            raise FatalError("SelectorFailed", f"device {device.id}: {error}") from error
