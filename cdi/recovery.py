@@ -18,8 +18,10 @@ from cdi.names import KIND
 from cdi.spec import Spec
 from gpu.refusal import RefusedError
 
-_MEMORY: Final = re.compile(r"([0-9]{1,18})m")
-_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+# As they are written; a leading zero would be octal to the library that reads them.
+_MEMORY: Final = re.compile(r"([1-9][0-9]{0,17})m")
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}")
+_MEMORY_NAME: Final = "CUDA_DEVICE_MEMORY_LIMIT_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ def recover(claim_uid: str, data: bytes) -> RecoveredSpec:
     limits = tuple(_limits(env))
     return RecoveredSpec(
         devices=tuple(device.name.removeprefix(prefix) for device in spec.devices),
-        library_sha256=_library(spec.container_edits) if limits else None,
+        library_sha256=_library(spec.container_edits, limited=bool(limits)),
         limits=limits,
         priority=_number(env, "CUDA_TASK_PRIORITY"),
         core_policy=_core_policy(env),
@@ -65,7 +67,7 @@ def _environment(env: Iterable[str]) -> dict[str, str]:
 
 def _limits(env: dict[str, str]) -> Iterable[DeviceLimit]:
     index = 0
-    while (text := env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{index}")) is not None:
+    while (text := env.get(f"{_MEMORY_NAME}{index}")) is not None:
         memory = _MEMORY.fullmatch(text)
         cores = _number(env, f"CUDA_DEVICE_SM_LIMIT_{index}")
         try:
@@ -73,6 +75,8 @@ def _limits(env: dict[str, str]) -> Iterable[DeviceLimit]:
         except RefusedError as error:
             raise SpecError("containerEdits.env", str(error)) from error
         index += 1
+    if index != sum(name.startswith(_MEMORY_NAME) for name in env):
+        raise SpecError("containerEdits.env", "limits of memory are missing between others")
 
 
 def _number(env: dict[str, str], name: str) -> int | None:
@@ -92,9 +96,14 @@ def _core_policy(env: dict[str, str]) -> CorePolicy:
     raise SpecError("containerEdits.env", f"`{text}` is no core policy")
 
 
-def _library(edits: ContainerEdits) -> str:
-    for mount in edits.mounts:
-        if mount.container_path == CONTAINER_LIBRARY_PATH:
-            # Copies are kept under the hash of their content.
-            return PurePosixPath(mount.host_path).parent.name
-    raise SpecError("containerEdits.mounts", "there are limits and nothing that enforces them")
+def _library(edits: ContainerEdits, *, limited: bool) -> str | None:
+    paths = (
+        each.host_path for each in edits.mounts if each.container_path == CONTAINER_LIBRARY_PATH
+    )
+    path = next(paths, None)
+    if limited and path is None:
+        raise SpecError("containerEdits.mounts", "there are limits and nothing that enforces them")
+    if path is not None and not limited:
+        raise SpecError("containerEdits.env", "there is what enforces limits, and none of them")
+    # Copies are kept under the hash of their content.
+    return None if path is None else PurePosixPath(path).parent.name

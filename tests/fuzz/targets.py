@@ -11,6 +11,7 @@ from tests.fuzz.operator_files import OperatorFiles
 from tests.fuzz.pods import Pods
 from tests.fuzz.prepare_calls import PrepareCalls
 from tests.fuzz.quantities import Quantities
+from tests.fuzz.recovered_specs import RecoveredSpecs
 from tests.fuzz.running import Target
 from tests.fuzz.shareconfigs import ShareConfigs
 from tests.fuzz.slices import Losses, Slices
@@ -18,7 +19,7 @@ from tests.fuzz.watch_lines import WatchLines
 
 MAKERS: Final[tuple[Callable[[], Target], ...]] = (
     *(Quantities, ShareConfigs, Claims, PrepareCalls, Checkpoints, Records, CdiFiles),
-    *(GeneratedFiles, NvmlAnswers, Slices, Losses, Pods, OperatorFiles, WatchLines),
+    *(GeneratedFiles, RecoveredSpecs, NvmlAnswers, Slices, Losses, Pods, OperatorFiles, WatchLines),
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdi.delegate import Generated
+from cdi.recovery import RecoveredSpec, recover
 from cdi.spec import Spec, canonical
 from dra.devices import Offer
 from dra.journal import DamagedError
@@ -36,6 +37,7 @@ from tests.fuzz.operator_files import OperatorFiles
 from tests.fuzz.pods import Pods
 from tests.fuzz.prepare_calls import PrepareCalls
 from tests.fuzz.quantities import Quantities
+from tests.fuzz.recovered_specs import RecoveredSpecs
 from tests.fuzz.running import Limits, Target, TookTooLongError, run
 from tests.fuzz.shareconfigs import ShareConfigs
 from tests.fuzz.slices import Losses, Slices
@@ -132,6 +134,11 @@ def untyped(document: bytes) -> Generated:
     return replace(found, common=found.common.model_copy(update={"device_nodes": nodes}))
 
 
+def limitless(claim_uid: str, data: bytes) -> RecoveredSpec:
+    """Forget the limits that a spec names."""
+    return replace(recover(claim_uid, data), limits=())
+
+
 def halved(plan: Mapping[str, Any]) -> Inventory:
     """Read half of the memory."""
     found = nvml_answers.read_inventory(plan)
@@ -206,6 +213,7 @@ PLANTED: list[tuple[Target, str]] = [
     (CdiFiles(without_hooks), "a device is lost"),
     (CdiFiles(unsorted), "JSONDecodeError"),
     (GeneratedFiles(untyped), "a node without numbers"),
+    (RecoveredSpecs(limitless), "other limits"),
     (NvmlAnswers(halved), "other memory"),
     (NvmlAnswers(first_only), "0 GPUs and not"),
     (NvmlAnswers(offer=nothing_offered), "nothing is offered: memory"),
