@@ -37,6 +37,11 @@ class FaultPoint(StrEnum):
     TEMPORARY_SWEPT = "temporary-swept"
     STALE_SOCKET_REMOVED = "stale-socket-removed"
 
+    # What the API server keeps.
+    SLICE_WRITTEN = "slice-written"
+    SLICE_DELETED = "slice-deleted"
+    CLAIM_STATUS_WRITTEN = "claim-status-written"
+
     # Registration with kubelet.
     INFO_ANSWERED = "info-answered"
     REGISTRATION_ANSWERED = "registration-answered"

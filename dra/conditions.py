@@ -24,6 +24,7 @@ from typing import Final
 
 import structlog
 
+from cdi.faults import FaultPoint, reach
 from dra.claimstatus import WELL, Verdict, ill, is_kept, with_conditions
 from dra.devicehealth import DeviceHealth
 from dra.record import PreparedClaim
@@ -221,6 +222,7 @@ class Conditions:
     ) -> None:
         path = paths.resource_claims(claim.namespace, claim.name, "status")
         answer = json.loads(self._client.replace(path, changed))
+        reach(FaultPoint.CLAIM_STATUS_WRITTEN)
         name = f"{claim.namespace}/{claim.name}"
         if not isinstance(answer, dict) or not is_kept(answer, pool=self._pool):
             self._is_dropped = True

@@ -146,7 +146,7 @@ class Rebuild:
 
     def _take(self, source: Reconstruction, uid: str, claim: ClaimView | None) -> None:
         """Record the claim *uid* if it was prepared; one that cannot be stops no other."""
-        content = self._specs.read(uid)
+        content = self._content(uid)
         found = source.find(uid, claim, content)
         if found.refusal is not None and claim is not None:
             self._say(claim, found.refusal)
@@ -168,6 +168,14 @@ class Rebuild:
             source="spec" if found.from_spec else "claim",
             devices=[each.device for each in record.devices],
         )
+
+    def _content(self, uid: str) -> bytes | None:
+        """Return the spec of a claim, empty when it cannot be read, and `None` without one."""
+        try:
+            return self._specs.read(uid)
+        except CdiError as error:
+            log.warning("spec not read", claim_uid=uid, reason=str(error))
+            return b""
 
     def _fits(self, record: PreparedClaim, others: Iterable[PreparedClaim], view: NodeView) -> bool:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from cdi.faults import FaultPoint, reach
 from dra.slice_diff import fingerprint, lost_fields, with_times
 from dra.slice_plan import Plan
 from gpu.names import DRIVER
@@ -92,6 +93,7 @@ class SliceWriter:
             )
         except NotFoundError:
             return
+        reach(FaultPoint.SLICE_DELETED)
         self._observe("delete")
         log.info("slice deleted", slice=metadata["name"])
 
@@ -101,6 +103,7 @@ class SliceWriter:
             verb, answer = "create", self._client.create(resource_slices(), item)
         else:
             verb, answer = "update", self._client.replace(resource_slices(name), item)
+        reach(FaultPoint.SLICE_WRITTEN)
         kept: JsonObject = json.loads(answer)
         self._observe(verb)
         log.info(

@@ -140,10 +140,24 @@ class ControlPlane(ServerThread):
         body = {**self._get(claim), "status": status}
         self.run(self.server.api.update("resourceclaims", body, subresource="status"))
 
+    def ready_conditions(self, claim: Claim) -> list[str]:
+        """Return the status of each condition of *claim*'s devices."""
+        devices = self._get(claim)["status"].get("devices", ())
+        return [each["status"] for device in devices for each in device["conditions"]]
+
     def event_reasons(self, kind: str) -> set[str]:
         """Return the reasons of the Events about objects of *kind*."""
         events = self.run(self.server.api.list("events"))[0]
         return {each["reason"] for each in events if each["involvedObject"]["kind"] == kind}
+
+    def add_slice(self, like: JsonObject, name: str) -> None:
+        """Create a ResourceSlice of the same pool with the devices of another one."""
+        body = {"metadata": {"name": name}, "spec": like["spec"]}
+        self.run(self.server.api.create("resourceslices", body))
+
+    def delete_slice(self, item: JsonObject) -> None:
+        """Delete a ResourceSlice."""
+        self.run(self.server.api.delete("resourceslices", item["metadata"]["name"]))
 
     def slices(self) -> list[JsonObject]:
         """Return the ResourceSlices."""

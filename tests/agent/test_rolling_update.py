@@ -167,13 +167,13 @@ def test_the_old_agent_is_killed_while_both_are_called(stage: Scene) -> None:
         for claim in claims[:5]:
             assert old.prepare(claim).error == ""
         old_agent.die_at(FaultPoint.SPEC_DELETED)
-        calls = [pool.submit(old.unprepare, claim) for claim in claims[:5]]
-        calls += [pool.submit(new.prepare, claim) for claim in claims[5:]]
-        failed = [call for call in calls[:5] if call.exception() is not None]
+        releases = [pool.submit(old.unprepare, claim) for claim in claims[:5]]
+        prepares = [pool.submit(new.prepare, claim) for claim in claims[5:]]
+        failed = [call for call in releases if call.exception() is not None]
         assert failed
         assert all(isinstance(call.exception(), grpc.RpcError) for call in failed)
         assert old_agent.wait_ended() == -signal.SIGKILL
-        assert [call.result().error for call in calls[5:]] == [""] * 5
+        assert [call.result().error for call in prepares] == [""] * 5
 
         for claim in claims[:5]:
             assert new.unprepare(claim) == ""

@@ -205,6 +205,32 @@ def test_a_claim_that_cannot_be_read_stops_no_other(node: Node, server: ClaimSer
         assert said["MemoryNotWholeMiB"]["involvedObject"]["name"] == "bad"
 
 
+def test_a_spec_that_cannot_be_read_stops_no_other(node: Node, server: ClaimServer) -> None:
+    """A directory where a spec should be, and a file that is none, are passed over."""
+    before = node.prepare()
+    spec = node.specs.read(UID)
+    node.specs.path(UID_2).mkdir()
+    node.specs.write(UID[:-1] + "3", b"garbage")
+    with damaged(node, server) as last:
+        last.rebuild.run()
+        assert last.prepare() == before
+        assert last.specs.read(UID) == spec
+        assert set(last.store.claims()) == {UID}
+
+
+def test_a_claim_whose_spec_is_garbage_is_taken_from_its_object(
+    node: Node, server: ClaimServer
+) -> None:
+    """The spec is written anew."""
+    before = node.prepare()
+    spec = node.specs.read(UID)
+    node.specs.write(UID, b"garbage")
+    with damaged(node, server) as last:
+        last.rebuild.run()
+        assert last.specs.read(UID) == spec
+        assert last.prepare() == before
+
+
 def test_a_claim_without_an_object_still_holds_its_share(node: Node, server: ClaimServer) -> None:
     """Its pod was deleted by force and may still run: who comes next waits for its end."""
     node.prepare()
