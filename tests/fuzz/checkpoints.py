@@ -113,7 +113,9 @@ class _Shelf:
         if self._made is None:
             where = _MEMORY if _MEMORY.is_dir() else None
             self._made = tempfile.TemporaryDirectory(prefix="gpuslice-fuzz-", dir=where)
-            self.path = Path(self._made.name)
+            # Beside which a damaged state is set aside.
+            self.path = Path(self._made.name) / "state"
+            self.path.mkdir()
         for path in self.path.iterdir():
             path.unlink()
         for name, content in files.items():

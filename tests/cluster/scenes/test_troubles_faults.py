@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 # Whether a region is emptied here depends on who else has it open at that moment.
 _BY_CHANCE: Final = {FaultPoint.REGION_EMPTIED, FaultPoint.REGION_RESET}
-# A node's first agent, agents that may not mount, full disks and broken states: the agent's own
-# tests have them.
+# A node's first agent, agents that may not mount, full disks, broken states, new slices and ailing
+# GPUs: the agent's own tests have them.
 _ELSEWHERE: Final = {
     FaultPoint.LIBRARY_DIRECTORY_MADE,
     FaultPoint.LIBRARY_TEMPORARY_WRITTEN,
@@ -41,6 +41,9 @@ _ELSEWHERE: Final = {
     FaultPoint.BOOT_ID_TEMPORARY_WRITTEN,
     FaultPoint.BOOT_ID_WRITTEN,
     FaultPoint.JOURNAL_CUT,
+    FaultPoint.SLICE_WRITTEN,
+    FaultPoint.SLICE_DELETED,
+    FaultPoint.CLAIM_STATUS_WRITTEN,
     FaultPoint.TEMPORARY_SWEPT,
     FaultPoint.TEMPORARY_DROPPED,
     FaultPoint.RECORD_TAKEN_BACK,
