@@ -1,10 +1,11 @@
 """What the allocator reads of ResourceClaims (resource.k8s.io/v1), defaults filled in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kube.objects import JsonObject, ObjectKey, key_of
-from kube.quantity import Quantity, parse
+from kube.quantity import Quantity
+from sim.scheduler.amounts import parse
 
 EXACT_COUNT = "ExactCount"
 ALL = "All"
@@ -65,7 +66,10 @@ def _request(item: JsonObject) -> Request:
     name = item["name"]
     alternatives = item.get("firstAvailable")
     if alternatives:
-        made = tuple(_wanted(sub, f"{name}/{sub['name']}", name) for sub in alternatives)
+        made = tuple(
+            replace(_wanted(sub, f"{name}/{sub['name']}", name), admin=False)
+            for sub in alternatives
+        )
         return Request(name=name, alternatives=made, prioritized=True)
     exact = _wanted(item.get("exactly") or {}, name, name)
     return Request(name=name, alternatives=(exact,), prioritized=False)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kube.objects import JsonObject
-from kube.quantity import Quantity, parse
+from kube.quantity import Quantity
+from sim.scheduler.amounts import parse
 from sim.scheduler.devices import DeviceId
 
 Amounts = Mapping[str, Quantity]
