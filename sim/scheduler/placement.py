@@ -12,7 +12,7 @@ from sim.scheduler.allocator import AllocationResult, Allocator, Cluster, Outcom
 from sim.scheduler.nodefilter import unfit
 from sim.scheduler.nodes import parse_node, selects
 from sim.scheduler.podclaims import PodClaims, allocation_of, claims_of
-from sim.scheduler.usage import usage_of
+from sim.scheduler.usage import Usage, usage_of
 from sim.scheduler.verdicts import DeviceVerdict
 
 OTHER_NODE = "node(s) cannot reach the devices of an allocated claim"
@@ -53,12 +53,16 @@ class Unplaced:
     """Allocated claims that keep the pod from some node and that no pod has reserved."""
 
 
-def place(pod: JsonObject, view: View, allocator: Allocator) -> Placed | Unplaced:
-    """Find a node for *pod*; raises `WaitingError` while a claim is not there."""
+def place(
+    pod: JsonObject, view: View, allocator: Allocator, *, usage: Usage | None = None
+) -> Placed | Unplaced:
+    """Find a node for *pod*; raises `WaitingError` while a claim is not there.
+
+    *usage* is what the claims of *view* hold, if the caller knows it already.
+    """
     claims = claims_of(pod, view.claims)
-    cluster = Cluster(
-        slices=view.slices, classes=view.classes, usage=usage_of(view.claims.values())
-    )
+    held = usage_of(view.claims.values()) if usage is None else usage
+    cluster = Cluster(slices=view.slices, classes=view.classes, usage=held)
     refusals: dict[str, str] = {}
     verdicts: list[DeviceVerdict] = []
     best: tuple[int, str, AllocationResult] | None = None
