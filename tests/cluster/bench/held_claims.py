@@ -4,15 +4,16 @@ A kubelet takes 110 pods, so these have none: their allocations are written as t
 and the agent is called over its socket. It and all that it reads and writes are the real ones.
 """
 
+import contextlib
 import json
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from gpu import names
 from kube import paths
+from kube.errors import ConflictError
 from kube.objects import JsonObject
 from tests.agent.control_plane import Claim
 from tests.agent.kubelet import Kubelet
@@ -58,20 +59,21 @@ def connected(driver: Driver) -> Kubelet:
     return Kubelet(driver.cluster.mounted(socket))
 
 
-@contextmanager
+@contextlib.contextmanager
 def held_claims(stage: Stage, count: int) -> Iterator[HeldClaims]:
     """Have *count* allocated claims for the block, with an agent that takes so many."""
     driver = stage.driver
     with driver.first_away(flags=FLAGS):
         pass
     kubelet = connected(driver)
-    stage.client.create(paths.namespaces(), {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    with contextlib.suppress(ConflictError):
+        namespace = {"kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        stage.client.create(paths.namespaces(), namespace)
     try:
         yield HeldClaims(claims=_allocated(stage, count), kubelet=kubelet)
     finally:
         kubelet.close()
         bulk.delete_all(stage.client, paths.resource_claims(NAMESPACE))
-        stage.client.delete(paths.namespaces(NAMESPACE))
         driver.restart_first()
 
 
