@@ -85,25 +85,7 @@ class NodeSide:
             shares_per_gpu=self._shares_per_gpu,
             refuse_pods=self._watch.refuse,
         )
-        self._sweep = Sweep(
-            client=cluster.client,
-            claims=store.claims,
-            pods=cluster.known_pods,
-            release=lambda claim: self.preparer.unprepare(claim.uid),
-            pool=settings.node_name,
-        )
-        self._rebuild = Rebuild(
-            client=cluster.client,
-            events=cluster.events,
-            store=store,
-            specs=self._specs,
-            node=self.state,
-            pods=cluster.known_pods,
-            rules=wiring.rules(settings),
-            pool=settings.node_name,
-            shares_per_gpu=self._shares_per_gpu,
-            rebuilt=self._rebuilt,
-        )
+        self._sweep, self._rebuild = self._clearing(store)
 
     def open(self) -> None:
         """Read what was prepared before; raises what makes a start impossible."""
@@ -143,6 +125,30 @@ class NodeSide:
         """Say what the user of *claim*, which was just prepared, should know."""
         self._notices.prepared(claim)
         self._cluster.claim_prepared()
+
+    def _clearing(self, store: StateStore) -> tuple[Sweep, Rebuild]:
+        """Return what finds claims that are gone, and those that a damaged state has lost."""
+        cluster, settings = self._cluster, self._settings
+        sweep = Sweep(
+            client=cluster.client,
+            claims=store.claims,
+            pods=cluster.known_pods,
+            release=lambda claim: self.preparer.unprepare(claim.uid),
+            pool=settings.node_name,
+        )
+        rebuild = Rebuild(
+            client=cluster.client,
+            events=cluster.events,
+            store=store,
+            specs=self._specs,
+            node=self.state,
+            pods=cluster.known_pods,
+            rules=wiring.rules(settings),
+            pool=settings.node_name,
+            shares_per_gpu=self._shares_per_gpu,
+            rebuilt=self._rebuilt,
+        )
+        return sweep, rebuild
 
     def _restore(self) -> None:
         if self.state.is_known():
