@@ -104,7 +104,7 @@ class Stage:
 
     def pending(self, name: str) -> str:
         """Wait until the scheduler has said why the pod does not run, and return that."""
-        return str(self._told(name, lambda: _why_pending(self.pod(name))))
+        return str(self._told(name, lambda: why_pending(self.pod(name))))
 
     def scheduled(self, name: str) -> str:
         """Wait until the pod is bound and return its node."""
@@ -234,7 +234,8 @@ def placed(manifest: Object) -> Object:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": _NAMESPACE}}
 
 
-def _why_pending(pod: Object) -> str:
+def why_pending(pod: Object) -> str:
+    """Return what the scheduler says against the pod, empty when it has said nothing."""
     for each in pod.get("status", {}).get("conditions", []):
         if each["type"] == "PodScheduled" and each["status"] == "False":
             return str(each.get("message", ""))

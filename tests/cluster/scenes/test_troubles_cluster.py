@@ -1,5 +1,6 @@
 """Scenes in which what surrounds the node is in trouble: API server, scheduler, deleted claims."""
 
+import sys
 import time
 from typing import Final
 
@@ -11,7 +12,7 @@ from kube.errors import NotFoundError
 from tests.cluster.scenes.expectations import A10, H100, L4, T4
 from tests.cluster.scenes.leftovers import prepared_claims
 from tests.cluster.scenes.restarts import API_SERVER, frozen
-from tests.cluster.scenes.stage import Stage
+from tests.cluster.scenes.stage import Stage, why_pending
 from tests.cluster.scenes.troubles import (
     FAILED,
     asked_of_agent,
@@ -24,6 +25,7 @@ from tests.cluster.scenes.troubles import (
     restarted,
     slow_to_end,
     uid_of,
+    unscheduled,
     users,
 )
 from tests.patience import eventually
@@ -32,6 +34,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _AWAY_S: Final = 60.0
 _MANY: Final = 30
+_SHARES: Final = 10
+_SCHEDULED_S: Final = 60.0
 
 
 @pytest.mark.scene("the API server is away for 60 s")
@@ -109,15 +113,39 @@ def tear(stage: Stage, name: str) -> None:
 
 
 @pytest.mark.scene("thirty pods at once")
-def test_many_pods(stage: Stage) -> None:
+def test_many_pods(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """All that are created at once run with what they asked for, and all that end leave nothing."""
     products = (T4, A10, L4, H100)
     wanted = {f"many-{number:02}": products[number % 4] for number in range(_MANY)}
-    objects = users(stage, wanted)
+    objects, slices = users(stage, wanted), own_slices(stage)
     stage.create(*(each for each in objects if each["kind"] != "Pod"))
     stage.create(*(each for each in objects if each["kind"] == "Pod"))
+    try:
+        eventually(lambda: not unscheduled(stage), _SCHEDULED_S)
+    except AssertionError:
+        left = _left_with_room(stage, wanted)
+        with capsys.disabled():
+            sys.stdout.write(f"without a node although there is room: {left}\n")
+        # Any claim that is given back has the scheduler look again.
+        stage.run(*users(stage, {"wakes": next((wanted[each] for each in left), T4)}))
+        stage.delete("Pod", "wakes")
+        stage.delete("ResourceClaim", "wakes")
+    assert own_slices(stage) == slices
     expect_served(stage, *wanted)
     assert len(prepared_claims(stage.driver)) == _MANY
     for name in wanted:
         end(stage, name)
     eventually_gone(stage, *wanted)
+
+
+def _left_with_room(stage: Stage, wanted: dict[str, str]) -> dict[str, str]:
+    """Return the pods without a node and why; fail when not the scheduler alone is to blame.
+
+    kube-scheduler 1.37.2 was seen to leave one of many pods without a node: it had tried it while
+    the claims of others were on their way, and nothing of what came then had it try again.
+    """
+    left = unscheduled(stage)
+    for name in left:
+        served = [each for each in wanted if wanted[each] == wanted[name] and each not in left]
+        assert len(served) < _SHARES, f"{name} has no room"
+    return {name: why_pending(stage.pod(name)) for name in left}

@@ -122,6 +122,12 @@ def gone(stage: Stage, name: str) -> bool:
     return name not in {each["metadata"]["name"] for each in items}
 
 
+def unscheduled(stage: Stage) -> list[str]:
+    """Return the pods that have no node yet."""
+    items = json.loads(stage.client.get(paths.pods("default")))["items"]
+    return [each["metadata"]["name"] for each in items if not each["spec"].get("nodeName")]
+
+
 def uid_of(stage: Stage, claim_name: str) -> str:
     """Return the UID of a claim."""
     found = json.loads(stage.client.get(paths.resource_claims("default", claim_name)))
