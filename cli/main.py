@@ -17,13 +17,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from dra.__main__ import main as node_agent  # noqa: PLC0415
 
         return node_agent(words[1:])
-    from cli import demo_command, discover  # noqa: PLC0415
+    from cli import demo_command, discover, explain_command  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("node-agent", help="run the kubelet plugin of this node")
     discover.add_parser(commands)
     demo_command.add_parser(commands)
+    explain_command.add_parser(commands)
     chosen = parser.parse_args(words)
     return int(chosen.run(chosen))
 

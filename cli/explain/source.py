@@ -1,0 +1,65 @@
+"""Where the objects come from: a cluster, or what kubectl has printed of one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.explain.dump import Dump, is_kubeconfig
+from cli.explain.errors import InputError
+from cli.explain.live import Live
+from kube import logs
+from kube.config import load_config
+from kube.draversions import VersionedClient
+from kube.errors import KubeError
+from sim.explain.snapshot import Snapshot, snapshot_of
+
+_DEFAULT = "default"
+_TIMEOUT_S = 60.0
+_WHOLE = ("Node", "DeviceClass", "ResourceSlice")
+"""Kinds of which a cluster with devices has some: without them a dump is likely to lack them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was read, and what is to be said about it."""
+
+    snapshot: Snapshot
+    namespace: str
+    version: str
+    notes: tuple[str, ...]
+
+
+def read(source: Path | None, namespace: str | None) -> Found:
+    """Read the objects around *namespace* from *source*; raises `InputError`."""
+    if source is None or is_kubeconfig(source):
+        return _cluster(source, namespace)
+    dump = Dump(source)
+    snapshot = snapshot_of(dump.objects)
+    if not snapshot.nodes:
+        message = f"{source} holds no Nodes: add what `kubectl get nodes -o json` prints"
+        raise InputError(message)
+    kinds = {str(item.get("kind")) for item in dump.objects}
+    missing = [f"{source} holds no {kind}" for kind in _WHOLE if kind not in kinds]
+    return Found(
+        snapshot=snapshot,
+        namespace=namespace or _DEFAULT,
+        version=dump.version,
+        notes=(*dump.notes, *missing),
+    )
+
+
+def _cluster(kubeconfig: Path | None, namespace: str | None) -> Found:
+    logs.configure("error", json=False)
+    try:
+        config = load_config(str(kubeconfig) if kubeconfig else None)
+        client = VersionedClient(config, user_agent="gpuslice-explain", timeout_s=_TIMEOUT_S)
+    except KubeError as error:
+        raise InputError(str(error)) from error
+    chosen = namespace or config.namespace or _DEFAULT
+    live = Live(client, chosen)
+    client.close()
+    return Found(
+        snapshot=snapshot_of(live.objects),
+        namespace=chosen,
+        version=live.version,
+        notes=tuple(live.notes),
+    )

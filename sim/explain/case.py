@@ -1,0 +1,59 @@
+"""One pod in front of one cluster, with what answers about it are looked up in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kube.objects import JsonObject
+from sim.explain.holding import Holdings
+from sim.explain.naming import Places, places_of
+from sim.scheduler.allocator import Allocator, Cluster
+from sim.scheduler.devices import Device, DeviceId
+from sim.scheduler.placement import Placed, Unplaced, View, place
+from sim.scheduler.podclaims import PodClaims, claims_of
+from sim.scheduler.usage import usage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is asked and what there is; make it by `case_of`."""
+
+    pod: JsonObject
+    view: View
+    allocator: Allocator
+    claims: PodClaims
+    cluster: Cluster
+    holdings: Holdings
+    places: Places
+    _devices: dict[str, Mapping[DeviceId, Device]] = field(default_factory=dict)
+
+    def placed(self) -> Placed | Unplaced:
+        """Ask the scheduler's own rules."""
+        return place(self.pod, self.view, self.allocator, usage=self.cluster.usage)
+
+    def devices(self, node: str) -> Mapping[DeviceId, Device]:
+        """Return the devices that the node of this name can reach, in published order."""
+        if node not in self._devices:
+            found = next(it for it in self.view.nodes if it["metadata"]["name"] == node)
+            self._devices[node] = {
+                device.id: device
+                for pool in self.allocator.pools(found, self.cluster)
+                for part in pool.slices
+                for device in part.devices
+            }
+        return self._devices[node]
+
+
+def case_of(pod: JsonObject, view: View, allocator: Allocator) -> Case:
+    """Look up the claims of *pod*; raises `WaitingError` and `QuantityError`."""
+    claims = claims_of(pod, view.claims)
+    return Case(
+        pod=pod,
+        view=view,
+        allocator=allocator,
+        claims=claims,
+        cluster=Cluster(
+            slices=view.slices, classes=view.classes, usage=usage_of(view.claims.values())
+        ),
+        holdings=Holdings(view.claims.values()),
+        places=places_of(claims.pending),
+    )

@@ -1,0 +1,18 @@
+"""What cannot be explained.
+
+ExplainError
+├── SubjectNotFoundError   there is no such pod or claim
+└── OtherProtocolError     something else than device allocation decides about the pod
+"""
+
+
+class ExplainError(Exception):
+    """Root of what this package raises; the text is a sentence for the user."""
+
+
+class SubjectNotFoundError(ExplainError):
+    """There is no such pod or claim."""
+
+
+class OtherProtocolError(ExplainError):
+    """Something else than device allocation decides about the pod."""
