@@ -1,67 +1,11 @@
 """What ails GPUs, and when that is over."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpu.health import History, Reading, Sighting, XidEvent, code_of, is_over
-from gpu.model import Ailment, Gpu, GpuFault, GpuUuid, Inventory
-from tests.dra.gpus import GPU, MIG, many_gpus
-
-A, B = (gpu.uuid for gpu in many_gpus(2))
-FIRST, SECOND = GpuUuid("MIG-1"), GpuUuid("MIG-2")
-PARTITIONED = replace(
-    GPU,
-    mig_enabled=True,
-    mig_devices=(
-        replace(MIG, uuid=FIRST, gpu_instance_id=7, compute_instance_id=0),
-        replace(MIG, uuid=SECOND, gpu_instance_id=7, compute_instance_id=1),
-    ),
-)
-RECOVERY_S = 60.0
-
-
-def reading(
-    *gpus: Gpu,
-    actions: Mapping[GpuUuid, int | None] | None = None,
-    faults: tuple[GpuFault, ...] = (),
-    driver: str = "580.1",
-) -> Reading:
-    """Return a reading of *gpus*, for which the driver advises nothing unless *actions* say."""
-    return Reading(
-        inventory=Inventory(
-            driver_version=driver, cuda_driver_version="13.0", gpus=gpus, faults=faults
-        ),
-        actions={gpu.uuid: 0 for gpu in gpus} | dict(actions or {}),
-    )
-
-
-def fault(uuid: GpuUuid | None, reason: str) -> GpuFault:
-    """Return a fault of a GPU."""
-    return GpuFault(index=0, uuid=uuid, pci_bus_id=None, reason=reason, call="nvmlDeviceGetName")
-
-
-def xid(number: int, uuid: GpuUuid | None = A, **instance: int) -> XidEvent:
-    """Return an event."""
-    return XidEvent(
-        gpu_uuid=uuid,
-        xid=number,
-        gpu_instance_id=instance.get("gpu_instance"),
-        compute_instance_id=instance.get("compute_instance"),
-    )
-
-
-def after(history: History, seen: Reading, *events: XidEvent, now_s: float = 0.0) -> History:
-    """Return what is known after *seen* and *events*."""
-    return history.after(seen, events, now_s=now_s, recovery_s=RECOVERY_S)
-
-
-def codes(history: History, seen: Reading) -> list[tuple[str, str]]:
-    """Return what ails which device."""
-    return [(each.uuid, each.code) for each in history.diagnosed(seen.inventory).ailments]
+from gpu.health import History, code_of
+from gpu.model import Ailment, GpuFault
+from tests.dra.gpus import many_gpus
+from tests.gpu.histories import A, B, after, codes, fault, reading, xid
 
 
 @pytest.mark.parametrize(
@@ -173,42 +117,6 @@ def test_another_driver_begins_anew() -> None:
     assert codes(history, new) == [(A, "Xid95")]
 
 
-@pytest.mark.parametrize(
-    ("instance", "hit"),
-    [
-        ({"gpu_instance": 7, "compute_instance": 1}, [SECOND]),
-        ({"gpu_instance": 7}, [FIRST, SECOND]),
-        ({"gpu_instance": 7, "compute_instance": 2}, []),
-        ({"gpu_instance": 8, "compute_instance": 0}, []),
-        ({}, [GPU.uuid]),
-    ],
-)
-def test_an_xid_of_a_partition_is_that_partitions(
-    instance: dict[str, int], hit: list[GpuUuid]
-) -> None:
-    """The others go on; one that is no more cannot be ill; without a partition it is the GPU."""
-    seen = reading(PARTITIONED)
-    history = after(History(), seen, xid(48, GPU.uuid, **instance))
-    assert codes(history, seen) == [(uuid, "Xid48") for uuid in hit]
-
-
-def test_a_partition_of_a_gpu_that_has_none_is_the_gpu() -> None:
-    """Ids mean nothing where MIG is off, and are not known where the GPU cannot be read."""
-    seen = reading(GPU)
-    history = after(History(), seen, xid(48, GPU.uuid, gpu_instance=1, compute_instance=0))
-    assert codes(history, seen) == [(GPU.uuid, "Xid48")]
-    history = after(History(), reading(), xid(48, GPU.uuid, gpu_instance=1, compute_instance=0))
-    assert codes(history, seen) == [(GPU.uuid, "Xid48")]
-
-
-def test_a_partition_that_is_removed_takes_its_xids_with_it() -> None:
-    """A new one in its place is another device."""
-    seen = reading(PARTITIONED)
-    history = after(History(), seen, xid(48, GPU.uuid, gpu_instance=7, compute_instance=0))
-    less = reading(replace(PARTITIONED, mig_devices=PARTITIONED.mig_devices[1:]))
-    assert after(history, less).sightings == ()
-
-
 def test_an_xid_of_nobody_ails_nobody() -> None:
     """A GPU that cannot be named cannot be called ill."""
     seen = reading(*many_gpus(1))
@@ -223,91 +131,6 @@ def test_what_ails_says_what_is_wrong() -> None:
         Ailment(uuid=A, code="GpuResetNeeded", message="the driver asks for a reset of the GPU"),
         Ailment(uuid=A, code="Xid79", message="XID 79: the GPU has fallen off the bus"),
     )
-
-
-ACTIONS = st.none() | st.integers(0, 9)
-TIMES = st.floats(0, 1e6)
-SIGHTINGS = st.builds(
-    Sighting, uuid=st.just(A), gpu_uuid=st.just(A), xid=st.just(79), seen_s=TIMES,
-    was_gone=st.booleans(),
-)  # fmt: skip
-
-
-@given(sighting=SIGHTINGS, action=ACTIONS, is_there=st.booleans(), now_s=TIMES, latest_s=TIMES)
-def test_when_an_xid_is_over(
-    sighting: Sighting,
-    action: int | None,
-    is_there: bool,  # noqa: FBT001
-    now_s: float,
-    latest_s: float,
-) -> None:
-    """The GPU has to be there, and to be called well for a while or to have been gone."""
-    over = is_over(
-        sighting,
-        latest_s=latest_s,
-        action=action,
-        is_there=is_there,
-        now_s=now_s,
-        recovery_s=RECOVERY_S,
-    )
-    by_word = action == 0 and now_s - latest_s >= RECOVERY_S
-    by_absence = action is None and sighting.was_gone
-    assert over == (is_there and (by_word or by_absence))
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.lists(st.sampled_from([48, 79]), max_size=2),
-        ACTIONS,
-        st.sampled_from(["there", "gone", "lost", "unreadable"]),
-        st.floats(0, 100),
-    ),
-    max_size=12,
-)
-
-
-@given(steps=STEPS)
-def test_no_history_says_well_what_is_not(
-    steps: list[tuple[list[int], int | None, str, float]],
-) -> None:
-    """Whatever happens, a GPU that is there is called well only when all of it is over."""
-    history, now_s, told = History(), 0.0, 0
-    latest_s, was_gone = None, False
-    for numbers, action, state, passed_s in steps:
-        now_s += passed_s
-        if numbers:
-            latest_s, was_gone = now_s, False
-        seen = {
-            "there": reading(*many_gpus(1), actions={A: action}),
-            "gone": reading(),
-            "lost": reading(faults=(fault(A, "GPU_IS_LOST"),)),
-            "unreadable": reading(faults=(fault(A, "UNKNOWN"),)),
-        }[state]
-        was_gone = was_gone or state in {"gone", "lost"}
-        history = after(history, seen, *(xid(number) for number in numbers), now_s=now_s)
-        assert after(history, seen, now_s=now_s) == history
-        ailing = {each.code for each in history.diagnosed(seen.inventory).ailments}
-        if state != "there":
-            assert ailing == set()
-            continue
-        told = told if action is None else action
-        over_by_time = action == 0 and latest_s is not None and now_s - latest_s >= RECOVERY_S
-        if latest_s is not None and (over_by_time or (action is None and was_gone)):
-            latest_s = None
-        assert any(code.startswith("Xid") for code in ailing) == (latest_s is not None)
-        assert (len(ailing) > len([code for code in ailing if code.startswith("Xid")])) == (
-            told != 0
-        )
-
-
-@given(order=st.permutations([xid(48), xid(79), xid(48, B), xid(95, B)]))
-def test_the_order_of_ailments_is_stable(order: list[XidEvent]) -> None:
-    """An inventory with the same ailments is equal, in whichever order they came."""
-    seen = reading(*many_gpus(2))
-    assert codes(after(History(), seen, *order), seen) == [
-        *((A, code) for code in ("Xid48", "Xid79")),
-        *((B, code) for code in ("Xid48", "Xid95")),
-    ]
 
 
 @pytest.mark.parametrize(
