@@ -17,7 +17,7 @@ K8S ?= 1.37
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: demo test check fuzz cluster e2e e2e-smoke bench bench-cluster soak requirements clean
+.PHONY: demo test check fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster soak requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -46,6 +46,13 @@ e2e: cluster
 # The scenes in which releases differ most; see docs/scenes.md.
 e2e-smoke: cluster
 	$(BIN)/python -m tests.cluster.scenes --k8s $(K8S) --smoke
+
+# The control plane of 1.35 exchanged for that of 1.36, and back, over the same store.
+e2e-upgrade: $(READY)
+	$(MAKE) --no-print-directory cluster K8S=1.35
+	$(MAKE) --no-print-directory cluster K8S=1.36
+	$(BIN)/pytest -m "cluster and not bench" --require-cluster --k8s 1.36 \
+	  tests/cluster/scenes/test_upgrade.py
 
 # Two clusters, one after the other: one with a kubelet, one of nodes that are objects alone.
 bench-cluster: cluster
