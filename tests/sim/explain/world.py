@@ -1,6 +1,7 @@
 """Objects of small clusters, in the shape in which an API server gives them out."""
 
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from kube.objects import ObjectKey
 from sim.explain.explainer import explain_claim, explain_pod
@@ -102,7 +103,7 @@ def holding(
     """Return a claim that has a device: whole, or what *capacity* says of it."""
     result: Json = {"request": "gpu", "driver": DRIVER, "pool": node_name, "device": device}
     if capacity:
-        result |= {"shareID": f"share-of-{name}", "consumedCapacity": capacity}
+        result |= {"shareID": str(uuid5(NAMESPACE_DNS, name)), "consumedCapacity": capacity}
     status = {
         "allocation": {"devices": {"results": [result]}},
         "reservedFor": [{"resource": "pods", "name": pod, "uid": pod} for pod in pods],
