@@ -15,13 +15,13 @@ from gpu.model import Gpu, MigDevice
 from gpu.refusal import Refusal, RefusedError
 
 _DEFAULT_MODE = 0o444
-_MAJOR = re.compile(r"^ *(\d+) nvidia-caps$", re.MULTILINE)
+_MAJOR = re.compile(r"^ *([0-9]{1,9}) nvidia-caps$", re.MULTILINE)
 
 
 def _read(path: Path) -> str | None:
     try:
         return path.read_text()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 
@@ -47,7 +47,7 @@ def _major(proc_root: Path) -> int:
 
 
 def _number(text: str, key: str) -> int | None:
-    match = re.search(rf"^{key}: *(\d+)\s*$", text, re.MULTILINE)
+    match = re.search(rf"^{key}: *([0-9]{{1,9}})\s*$", text, re.MULTILINE)
     return int(match[1]) if match else None
 
 
@@ -61,7 +61,7 @@ def _minor_and_mode(proc_root: Path, *, gpu_minor: int, instance: str) -> tuple[
             raise _missing(path, "says no DeviceFileMinor")
         return minor, _number(told, "DeviceFileMode") or _DEFAULT_MODE
     listed = _read(proc_root / "driver/nvidia-caps/mig-minors") or ""
-    match = re.search(rf"^gpu{gpu_minor}/{instance}/access (\d+)$", listed, re.MULTILINE)
+    match = re.search(rf"^gpu{gpu_minor}/{instance}/access ([0-9]{{1,9}})$", listed, re.MULTILINE)
     if match is None:
         raise _missing(path, "is missing, and mig-minors does not list it")
     return int(match[1]), _DEFAULT_MODE

@@ -94,7 +94,7 @@ class Rebuild:
                 self._rebuilt()
         except _WaitingError as error:
             self._wait(str(error))
-        except (KubeError, ValueError, LookupError) as error:
+        except (KubeError, ValueError, LookupError, RecursionError) as error:
             self._wait(f"waits for the API server: {error}")
         except (StateError, DamagedError, CdiError, OSError) as error:
             self._wait(f"waits for the disk: {error}")

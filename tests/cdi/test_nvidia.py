@@ -164,6 +164,10 @@ def test_mig_minors_are_read_from_the_list_too(tmp_path: Path) -> None:
         ("proc/devices", "Character devices:\n234 nvidia-caps-imex-channels\n"),
         ("proc/devices", "Character devices:\n\nBlock devices:\n237 nvidia-caps\n"),
         ("proc/driver/nvidia/capabilities/gpu0/mig/gi7/access", "DeviceFileMode: 292\n"),
+        (
+            "proc/driver/nvidia/capabilities/gpu0/mig/gi7/access",
+            f"DeviceFileMinor: {'9' * 5000}\n",
+        ),
         ("proc/driver/nvidia/capabilities/gpu0/mig/gi7/ci0/access", None),
     ],
 )
@@ -175,6 +179,16 @@ def test_unknown_mig_numbers_are_refused(tmp_path: Path, inner: str, text: str |
         (root / inner).unlink()
     else:
         write(root, inner, text)
+    with pytest.raises(RefusedError) as caught:
+        mig_edits(tree(root), gpu(), mig(gpu()))
+    assert caught.value.refusal.code == "MigCapabilityMissing"
+
+
+def test_mig_numbers_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 count as a file that is not there."""
+    root = driver_root(tmp_path)
+    mig_proc(root)
+    (root / "proc/driver/nvidia/capabilities/gpu0/mig/gi7/access").write_bytes(b"\xff\xfe")
     with pytest.raises(RefusedError) as caught:
         mig_edits(tree(root), gpu(), mig(gpu()))
     assert caught.value.refusal.code == "MigCapabilityMissing"
