@@ -182,6 +182,7 @@ def test_unknown_mig_numbers_are_refused(tmp_path: Path, inner: str, text: str |
     with pytest.raises(RefusedError) as caught:
         mig_edits(tree(root), gpu(), mig(gpu()))
     assert caught.value.refusal.code == "MigCapabilityMissing"
+    assert caught.value.refusal.value == str(root / inner)
 
 
 def test_mig_numbers_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -192,4 +193,3 @@ def test_mig_numbers_that_are_no_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         mig_edits(tree(root), gpu(), mig(gpu()))
     assert caught.value.refusal.code == "MigCapabilityMissing"
-    assert caught.value.refusal.value == str(root / inner)
