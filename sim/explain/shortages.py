@@ -6,6 +6,7 @@ from typing import NamedTuple
 from kube.quantity import Quantity
 from sim.scheduler.capacity import consumed, violates
 from sim.scheduler.devices import Capacity, Device
+from sim.scheduler.errors import FatalError
 from sim.scheduler.features import Features
 from sim.scheduler.requests import Wanted
 from sim.scheduler.usage import Usage
@@ -49,11 +50,18 @@ def shortages(
     found = []
     for name, capacity in device.capacity.items():
         asked = wanted.capacity.get(name)
-        takes = consumed(asked, capacity, features)
+        takes = _taken(asked, capacity, features)
         free = capacity.value - used.get(name, _ZERO)
         if takes is None or violates(takes, capacity.policy, features) or takes > free:
             found.append(Shortage(name, asked, takes, free, capacity))
     return tuple(found)
+
+
+def _taken(asked: Quantity | None, capacity: Capacity, features: Features) -> Quantity | None:
+    try:
+        return consumed(asked, capacity, features)
+    except FatalError:
+        return None
 
 
 def capacity_named(code: str, device: Device) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kube.objects import JsonObject
+from kube.quantity import parse
 from sim.scheduler.attempt import Taken
 from sim.scheduler.devices import Place
 from sim.scheduler.errors import NodeError
@@ -15,7 +16,7 @@ def build(
     claim: Claim, taken: Sequence[Taken], chosen: Sequence[Wanted], scene: Scene
 ) -> JsonObject:
     """Return the allocation of *claim*; *chosen* has one entry per request."""
-    devices: JsonObject = {"results": [_result(made) for made in taken]}
+    devices: JsonObject = {"results": [_result(made) for made in taken]} if taken else {}
     config = _class_config(chosen, scene.classes)
     config += _claim_config(claim, chosen, once=scene.features.config_once)
     if scene.features.config_once:
@@ -40,7 +41,8 @@ def _result(taken: Taken) -> JsonObject:
         "bindingConditions": list(device.binding_conditions),
         "bindingFailureConditions": list(device.binding_failure_conditions),
         "shareID": taken.share_id,
-        "consumedCapacity": {name: str(amount) for name, amount in taken.consumed.items()},
+        # The API server reads a number and writes it again, in the units that its text has then.
+        "consumedCapacity": {name: str(parse(str(it))) for name, it in taken.consumed.items()},
     }
     return result | {key: value for key, value in optional.items() if value}
 

@@ -21,6 +21,7 @@ from sim.scheduler.features import Features, features_of
 from sim.scheduler.nodes import Node, parse_node
 from sim.scheduler.pools import Pool, SliceIndex
 from sim.scheduler.requests import Claim, Wanted, parse_claim
+from sim.scheduler.rules import tainted
 from sim.scheduler.scene import Matches, Scene
 from sim.scheduler.search import Search
 from sim.scheduler.selecting import Selection
@@ -47,6 +48,8 @@ class Cluster:
     slices: Sequence[JsonObject]
     classes: Mapping[str, JsonObject]
     usage: Usage
+    rules: Sequence[JsonObject] = ()
+    """DeviceTaintRules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,10 @@ class AllocationResult:
     score: int = 0
     """Grows with how early the chosen alternatives stand in their requests."""
     calls: int = 0
+
+
+_Published = tuple[Sequence[JsonObject], Sequence[JsonObject]]
+"""Slices and rules."""
 
 
 class Allocator:
@@ -78,7 +85,7 @@ class Allocator:
         self._new_share_id = new_share_id or (lambda: str(uuid4()))
         self._matches = matches
         self._reader = SliceReader(self.features)
-        self._indexed: tuple[Sequence[JsonObject], SliceIndex] | None = None
+        self._indexed: tuple[_Published, SliceIndex] | None = None
 
     def allocate(
         self, claims: Sequence[JsonObject], *, node: JsonObject, cluster: Cluster
@@ -97,12 +104,12 @@ class Allocator:
 
     def pools(self, node: JsonObject, cluster: Cluster) -> tuple[Pool, ...]:
         """Return what *node* can reach, in the order in which it is searched."""
-        return self._index(cluster.slices).pools(parse_node(node))
+        return self._index(cluster).pools(parse_node(node))
 
     def _scene(self, claims: Iterable[JsonObject], node: Node, cluster: Cluster) -> Scene:
         return Scene(
             node=node,
-            pools=self._index(cluster.slices).pools(node),
+            pools=self._index(cluster).pools(node),
             classes=cluster.classes,
             usage=cluster.usage,
             features=self.features,
@@ -110,11 +117,15 @@ class Allocator:
             matches=self._matches,
         )
 
-    def _index(self, slices: Sequence[JsonObject]) -> SliceIndex:
-        # All nodes of one attempt have the same tuple, which nobody can change meanwhile.
-        if self._indexed is None or self._indexed[0] is not slices:
-            self._indexed = (tuple(slices), SliceIndex(self._reader.read(slices)))
-        return self._indexed[1]
+    def _index(self, cluster: Cluster) -> SliceIndex:
+        # All nodes of one attempt have the same tuples, which nobody can change meanwhile.
+        slices, rules = cluster.slices, cluster.rules
+        known = self._indexed
+        if known is None or known[0][0] is not slices or known[0][1] is not rules:
+            parts = tainted(self._reader.read(slices), rules, self.features)
+            known = ((tuple(slices), tuple(rules)), SliceIndex(parts, self.features))
+            self._indexed = known
+        return known[1]
 
     def _allocate(self, scene: Scene, notebook: Notebook) -> AllocationResult:
         selection = Selection(scene)
@@ -164,11 +175,11 @@ def _not_found(scene: Scene, notebook: Notebook, calls: int) -> AllocationResult
             continue
         for claim in scene.claims:
             notebook.note(claim.key, "", DeviceId(pool.driver, pool.name, ""), refused)
-    message = ", ".join(f"{it.driver}/{it.name} is invalid: {it.invalid}" for it in invalid)
+    message = ", ".join(f"{it.driver}/{it.name}: {it.invalid}" for it in invalid)
     return AllocationResult(
         outcome=Outcome.NODE_ERROR if invalid else Outcome.NONE,
         code="PoolInvalid" if invalid else "",
-        message=message,
+        message=f"invalid resource pools were encountered: {message}" if invalid else "",
         verdicts=notebook.verdicts(),
         calls=calls,
     )

@@ -1,7 +1,6 @@
 """Take and return devices during one search, with all rules in the scheduler's order.
 
-What is taken is the list of results itself; only counters and constraints keep books, because
-releases up to 1.36 forget to correct those when a device is returned, and that shows.
+What is taken is the list of results itself; only counters and constraints keep books.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +78,7 @@ class Attempt:
             or self._short_after_constraints(claim, wanted, device)
         )
         if refused:
-            if drawn and self._scene.features.counters_restored:
+            if drawn:
                 self._counters.give_back(candidate.pool, device)
             return refused
         self.results[claim].append(self._taken(wanted, candidate))
@@ -88,12 +87,12 @@ class Attempt:
     def undo(self, claim: int) -> None:
         """Return the device that *claim* took last."""
         taken = self.results[claim].pop()
-        device, features = taken.device, self._scene.features
+        device = taken.device
         for constraint in self._constraints[claim]:
             constraint.remove(taken.wanted, device)
-        if not device.consumes or not features.partitionable_devices:
+        if not device.consumes or not self._scene.features.partitionable_devices:
             return
-        if not device.shareable or (features.counters_restored and not self._has_shares(device)):
+        if not device.shareable or not self._has_shares(device):
             self._counters.give_back(taken.pool, device)
 
     def _whole(self, results: list[Taken]) -> Iterator[Taken]:
@@ -104,6 +103,9 @@ class Attempt:
         yield from (it.consumed for made in self.results for it in made if it.device is device)
 
     def _has_shares(self, device: Device) -> bool:
+        usage = self._scene.usage
+        if device.id in usage.shared and not self._scene.features.shares_need_amounts:
+            return True
         return any(amounts for amounts in self._amounts(device))
 
     def _draw(self, candidate: Candidate) -> tuple[bool, Refused | None]:

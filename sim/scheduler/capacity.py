@@ -2,27 +2,29 @@
 
 A request that does not name a capacity consumes the policy's default, or all of it where there
 is no policy. Amounts are raised to what the policy allows before they are compared
-(allocator: consumable_capacity.go).
+(allocator: consumable_capacity.go). An amount that no 64-bit number can say stops the pod since
+1.37; before, it wraps around, and a device may end up with a negative amount.
 """
 
 from collections.abc import Mapping
 
 from kube.quantity import Quantity, whole
 from sim.scheduler.devices import Capacity, Device, Policy
+from sim.scheduler.errors import FatalError
 from sim.scheduler.features import Features
 from sim.scheduler.requests import Wanted
 from sim.scheduler.usage import Amounts
 from sim.scheduler.verdicts import Refused, capacity_code
 
 _ZERO = Quantity(0)
-_INT64_MAX = 2**63 - 1
+_INT64 = 2**63
 _MILLI = 10**6
 """A thousandth, in the billionths that quantities are kept in."""
 _UNIT = 10**9
 
 
-def consumed(asked: Quantity | None, capacity: Capacity, features: Features) -> Quantity | None:
-    """Return what a request for *asked* takes; `None` when no number can say it."""
+def consumed(asked: Quantity | None, capacity: Capacity, features: Features) -> Quantity:
+    """Return what a request for *asked* takes; raises `FatalError` when no number can say it."""
     policy = capacity.policy
     if asked is None:
         default = policy.default if policy else None
@@ -53,11 +55,10 @@ def shortage(
         if name not in device.capacity:
             known = ", ".join(device.capacity) or "none"
             return Refused("CapacityNameUnknown", f"asked {name} {asked}", f"known are {known}")
-    for name, capacity in device.capacity.items():
-        asked_amount = wanted.capacity.get(name)
-        amount = consumed(asked_amount, capacity, features)
-        if amount is None or violates(amount, capacity.policy, features):
-            return _not_allowed(name, asked_amount, capacity)
+    for name, amount in consumption(wanted, device, features).items():
+        capacity = device.capacity[name]
+        if violates(amount, capacity.policy, features):
+            return _not_allowed(name, wanted.capacity.get(name), capacity)
         free = capacity.value
         for amounts in taken:
             free -= amounts.get(name, _ZERO)
@@ -71,12 +72,15 @@ def shortage(
 
 
 def consumption(wanted: Wanted, device: Device, features: Features) -> Mapping[str, Quantity]:
-    """Return what *wanted* takes of every capacity of *device*, once it is known to fit."""
-    amounts = {}
-    for name, capacity in device.capacity.items():
-        amount = consumed(wanted.capacity.get(name), capacity, features)
-        if amount is not None:
-            amounts[name] = amount
+    """Return what *wanted* takes of every capacity of *device*; raises `FatalError`."""
+    amounts = {
+        name: consumed(wanted.capacity.get(name), capacity, features)
+        for name, capacity in device.capacity.items()
+    }
+    for name, amount in amounts.items():
+        if amount < _ZERO and features.unrepresentable_is_fatal:
+            message = f"request {wanted.name} asks for {amount} of {name}"
+            raise FatalError("CapacityNegative", message)
     return amounts
 
 
@@ -91,7 +95,7 @@ def _not_allowed(name: str, asked: Quantity | None, capacity: Capacity) -> Refus
     return Refused(capacity_code(name, "NotAllowed"), f"asked {asked}", limit)
 
 
-def _on_range(asked: Quantity, policy: Policy, features: Features) -> Quantity | None:
+def _on_range(asked: Quantity, policy: Policy, features: Features) -> Quantity:
     minimum = policy.minimum or _ZERO
     if asked < minimum:
         return minimum
@@ -101,11 +105,13 @@ def _on_range(asked: Quantity, policy: Policy, features: Features) -> Quantity |
     start, step = _units(minimum, unit), _units(policy.step or _ZERO, unit)
     steps = -(-(_units(asked, unit) - start) // step)
     amount = start + steps * step
-    if features.fractional_ranges and not 0 <= amount <= _INT64_MAX:
-        return None
-    if unit == _UNIT:
-        return whole(amount, binary=True)
-    return Quantity(amount * unit, asked.format)
+    if not -_INT64 <= amount < _INT64:
+        if features.unrepresentable_is_fatal:
+            message = f"a request for {asked} is no 64-bit number when it is rounded up"
+            raise FatalError("CapacityNotRepresentable", message)
+        amount = (amount + _INT64) % (2 * _INT64) - _INT64
+    written = policy.step if features.written_as_step and policy.step else whole(0, binary=True)
+    return Quantity(amount * unit, written.format)
 
 
 def _has_step(policy: Policy) -> bool:

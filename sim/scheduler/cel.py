@@ -3,8 +3,9 @@
 The four fields of `device` are declared as variables with dots in their names, which gives every
 field its type; `device` alone is therefore no value here. A domain that a device does not have
 is an empty map, which no map of the engine can be: the expression is rewritten for it, from
-`device.attributes[d]` to an optional index with an empty map as its alternative. A name that is
-missing in a known domain stays an error.
+`device.attributes[d]` to an optional index with an empty map as its alternative. An optional
+index, `device.attributes[?d]`, has a value for every domain. A name that is missing in a known
+domain stays an error.
 """
 
 import re
@@ -15,14 +16,13 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
 from sim.scheduler.cel_library import POOL, QUANTITY, functions, wrap_quantity, wrap_semver
-from sim.scheduler.devices import Attribute, Device, own_name
+from sim.scheduler.devices import UNSUPPORTED, Attribute, Device, own_name
 from sim.scheduler.errors import CelCompileError, CelRuntimeError
 from sim.scheduler.semver import parse_semver
 
-_LISTS = ("ints", "bools", "strings", "versions")
 _TOKEN = re.compile(
     r"""(?P<text>r?(?:'''.*?'''|\"\"\".*?\"\"\"|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))"""
-    r"|(?P<index>\bdevice\s*\.\s*(?:attributes|capacity)\s*\[(?!\s*\?))"
+    r"|(?P<index>\bdevice\s*\.\s*(?:attributes|capacity)\s*\[)(?P<optional>\s*\?)?"
     r"|(?P<open>\[)|(?P<close>\])",
     re.DOTALL,
 )
@@ -92,18 +92,24 @@ def _first_line(message: str) -> str:
 
 def _with_empty_domains(expression: str) -> str:
     pieces: list[str] = []
-    ours: list[bool] = []
+    endings: list[str] = []
     end = 0
     for token in _TOKEN.finditer(expression):
-        pieces.append(expression[end : token.end()])
+        pieces.append(expression[end : token.start()])
         end = token.end()
+        if token["index"] and token["optional"]:
+            pieces.append(f"optional.of({token['index']}?")
+            endings.append(".orValue({}))")
+            continue
         if token["index"]:
-            ours.append(True)
-            pieces.append("?")
-        elif token["open"]:
-            ours.append(False)
-        elif token["close"] and ours and ours.pop():
-            pieces.append(".orValue({})")
+            pieces.append(f"{token['index']}?")
+            endings.append(".orValue({})")
+            continue
+        pieces.append(token.group())
+        if token["open"]:
+            endings.append("")
+        elif token["close"] and endings:
+            pieces.append(endings.pop())
     return "".join([*pieces, expression[end:]])
 
 
@@ -119,7 +125,7 @@ def _variables(device: Device) -> Any:
     """Return the engine's variables, or what is wrong with the device as a text."""
     attributes: dict[str, dict[str, Any]] = {}
     for name, attribute in device.attributes.items():
-        if attribute.kind in _LISTS:
+        if attribute.kind == UNSUPPORTED:
             return f"attribute {name} is a list, which this scheduler does not know"
         domain, _, bare = own_name(device.id.driver, name).partition("/")
         attributes.setdefault(domain, {})[bare] = _value(attribute)
@@ -138,6 +144,8 @@ def _variables(device: Device) -> Any:
 
 
 def _value(attribute: Attribute) -> Any:
+    if isinstance(attribute.value, tuple):
+        return [_value(Attribute(attribute.kind, item)) for item in attribute.value]
     if attribute.kind == "version":
         return wrap_semver(parse_semver(str(attribute.value)))
     return attribute.value

@@ -61,7 +61,13 @@ def wrap_semver(version: Semver) -> Any:
 
 def functions() -> list[Any]:
     """Declare all functions."""
-    return [*_quantity_functions(), *_semver_functions(), *_shared_functions(), *_sets()]
+    return [
+        *_quantity_functions(),
+        *_semver_functions(),
+        *_shared_functions(),
+        *_sets(),
+        _includes(),
+    ]
 
 
 def _quantity_functions() -> list[Any]:
@@ -151,6 +157,23 @@ def _overload(
 
 def _method(name: str, answer: Any, owner: Any, rule: Callable[[Any], Any]) -> Any:
     return _declared(name, _overload(f"{owner.name()}_{name}", answer, [owner], rule))
+
+
+def _includes() -> Any:
+    """Declare whether a list has an item; a single value is a list of one."""
+
+    def rule(one: Any, item: Any) -> bool:
+        return item in one if isinstance(one, list) else bool(one == item)
+
+    kinds = (cel.Type.INT, cel.Type.BOOL, cel.Type.STRING, SEMVER)
+    return _declared(
+        "includes",
+        *(
+            _overload(f"{name}_includes_{item.name()}", cel.Type.BOOL, [owner, item], rule)
+            for item in kinds
+            for name, owner in (("list", cel.Type.LIST), ("one", item))
+        ),
+    )
 
 
 def _comparing(name: str, answer: Any, conclude: Callable[[int], Any]) -> Any:

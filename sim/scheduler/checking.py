@@ -108,7 +108,7 @@ def _leaves_out(
 ) -> Refused | None:
     features = scene.features
     refused = selection.refusal(wanted, device)
-    if refused or not features.consumable_capacity or features.all_mode_needs_capacity:
+    if refused or not features.consumable_capacity:
         return refused
-    used = scene.usage.used.get(device.id, {})
+    used = {} if features.all_mode_needs_capacity else scene.usage.used.get(device.id, {})
     return shortage(wanted, device, (used,), features)

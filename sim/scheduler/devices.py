@@ -6,10 +6,11 @@ own, and the rules differ on whether they care.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kube.objects import JsonObject
-from kube.quantity import Quantity, QuantityError, parse
+from kube.quantity import Quantity, QuantityError
+from sim.scheduler.amounts import parse
 from sim.scheduler.errors import MalformedError
 from sim.scheduler.features import Features
 
@@ -25,8 +26,13 @@ class DeviceId(NamedTuple):
         return "/".join(self)
 
 
+UNSUPPORTED: Final = "unsupported"
+"""The kind of an attribute that the scheduler does not know."""
+_LISTS: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+
+
 class Attribute(NamedTuple):
-    """One value with its type: `int`, `bool`, `string`, `version`, or a list such as `ints`."""
+    """One value, or a tuple of them, with their type: `int`, `bool`, `string`, `version`."""
 
     kind: str
     value: Any
@@ -192,7 +198,8 @@ def _device(
     return Device(
         id=identity,
         attributes={
-            name: _attribute(value) for name, value in (item.get("attributes") or {}).items()
+            name: _attribute(value, features)
+            for name, value in (item.get("attributes") or {}).items()
         },
         capacity={
             name: Capacity(
@@ -214,9 +221,13 @@ def _device(
     )
 
 
-def _attribute(value: JsonObject) -> Attribute:
+def _attribute(value: JsonObject, features: Features) -> Attribute:
     (kind, content), *_ = value.items()
-    return Attribute(kind, tuple(content) if isinstance(content, list) else content)
+    if kind not in _LISTS:
+        return Attribute(kind, content)
+    if not features.list_attributes:
+        return Attribute(UNSUPPORTED, kind)
+    return Attribute(_LISTS[kind], tuple(content))
 
 
 def _counters(counters: JsonObject | None) -> Counters:

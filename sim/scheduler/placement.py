@@ -15,8 +15,8 @@ from sim.scheduler.podclaims import PodClaims, allocation_of, claims_of
 from sim.scheduler.usage import Usage, usage_of
 from sim.scheduler.verdicts import DeviceVerdict
 
-OTHER_NODE = "node(s) cannot reach the devices of an allocated claim"
-NO_DEVICES = "node(s) cannot allocate all claims"
+OTHER_NODE = "resourceclaim not available on the node"
+NO_DEVICES = "cannot allocate all claims"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class View:
     claims: Mapping[ObjectKey, JsonObject]
     slices: tuple[JsonObject, ...]
     classes: Mapping[str, JsonObject]
+    rules: tuple[JsonObject, ...] = ()
+    """DeviceTaintRules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def place(
     """
     claims = claims_of(pod, view.claims)
     held = usage_of(view.claims.values()) if usage is None else usage
-    cluster = Cluster(slices=view.slices, classes=view.classes, usage=held)
+    cluster = Cluster(slices=view.slices, classes=view.classes, usage=held, rules=view.rules)
     refusals: dict[str, str] = {}
     verdicts: list[DeviceVerdict] = []
     best: tuple[int, str, AllocationResult] | None = None

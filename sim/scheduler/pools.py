@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim.scheduler.devices import Counters, Device, Place, Slice
+from sim.scheduler.features import Features
 from sim.scheduler.nodes import Node, selects
 
 
@@ -49,19 +50,20 @@ def reaches(place: Place, node: Node) -> bool:
 class SliceIndex:
     """The slices of a cluster, found by node and by pool: most nodes can reach only a few."""
 
-    def __init__(self, slices: Iterable[Slice]) -> None:
+    def __init__(self, slices: Iterable[Slice], features: Features) -> None:
+        self._features = features
         self._by_node: dict[str, list[Slice]] = {}
         """By the node that a slice names, empty for those that name none."""
         self._by_pool: dict[tuple[str, str], list[Slice]] = {}
         for part in slices:
-            self._by_node.setdefault(part.place.node_name, []).append(part)
+            self._by_node.setdefault(self._node_name(part), []).append(part)
             self._by_pool.setdefault((part.driver, part.pool), []).append(part)
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """Return the pools of *node* in the order in which they are searched."""
         grouped: dict[tuple[str, str], list[Slice]] = {}
         for part in self._candidates(node):
-            if _relevant(part, node):
+            if self._relevant(part, node):
                 grouped.setdefault((part.driver, part.pool), []).append(part)
         pools = [
             pool
@@ -74,18 +76,16 @@ class SliceIndex:
         own = self._by_node.get(node.name, []) if node.name else []
         return own + self._by_node.get("", [])
 
+    def _node_name(self, part: Slice) -> str:
+        everywhere = part.counter_sets and self._features.counters_for_all_nodes
+        return "" if everywhere else part.place.node_name
 
-def gather(slices: Iterable[Slice], node: Node) -> tuple[Pool, ...]:
-    """Return the pools of *node*, for who looks at one node only."""
-    return SliceIndex(slices).pools(node)
-
-
-def _relevant(part: Slice, node: Node) -> bool:
-    if part.counter_sets:
-        return True
-    if part.per_device:
-        return any(made.place and reaches(made.place, node) for made in part.devices)
-    return reaches(part.place, node)
+    def _relevant(self, part: Slice, node: Node) -> bool:
+        if part.counter_sets and self._features.counters_for_all_nodes:
+            return True
+        if part.per_device:
+            return any(made.place and reaches(made.place, node) for made in part.devices)
+        return reaches(part.place, node)
 
 
 def _order(pool: Pool) -> tuple[bool, bytes, bytes]:
@@ -108,7 +108,7 @@ def _pool(driver: str, name: str, parts: list[Slice], whole: list[Slice]) -> Poo
 
 def _built(driver: str, name: str, kept: list[Slice], elsewhere: list[Slice]) -> Pool:
     kept, elsewhere = (sorted(parts, key=_slice_order) for parts in (kept, elsewhere))
-    counter_sets = tuple(made for part in kept for made in part.counter_sets)
+    counter_sets = tuple(made for part in (*kept, *elsewhere) for made in part.counter_sets)
     slices = tuple(part for part in kept if part.devices or not part.counter_sets)
     return Pool(
         driver=driver,

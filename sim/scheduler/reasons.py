@@ -15,7 +15,7 @@ from sim.scheduler.podclaims import WaitingError
 from sim.scheduler.verdicts import DeviceVerdict
 
 _PARTS_MAX = 8
-_FATAL_UNSCHEDULABLE = ("ClassMissing", "PoolIncomplete", "PoolInvalid")
+_FATAL_UNSCHEDULABLE = ("ClassMissing",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kube.quantity import parse, whole
 from sim.scheduler.capacity import consumed, violates
 from sim.scheduler.devices import Capacity, Policy
+from sim.scheduler.errors import FatalError
 from sim.scheduler.features import features_of
 
 RANGE = Policy(default=parse("8Gi"), minimum=parse("1Gi"), maximum=parse("40Gi"), step=parse("1Gi"))
@@ -49,11 +50,13 @@ def test_amount(
     assert violates(parse(expected), policy, features) is not allowed
 
 
-def test_unrepresentable_amount_is_none() -> None:
-    """An amount that no 64-bit number can say is refused since 1.37."""
+def test_unrepresentable_amount_is_fatal() -> None:
+    """An amount that no 64-bit number can say stops the pod since 1.37, and wraps before."""
     policy = Policy(default=whole(1), minimum=whole(1), step=whole(2**62))
     capacity = Capacity(value=whole(2**63 - 1), policy=policy)
-    assert consumed(whole(2**62 + 2), capacity, features_of("1.37")) is None
+    assert consumed(whole(2**62 + 2), capacity, features_of("1.36")) == whole(2 - 2**63 - 1)
+    with pytest.raises(FatalError, match="64-bit"):
+        consumed(whole(2**62 + 2), capacity, features_of("1.37"))
 
 
 @given(
@@ -70,7 +73,7 @@ def test_range_rounds_up_to_its_grid(minimum: int, step: int, asked: int, *, mil
         minimum=parse(f"{minimum}{unit}"),
         step=parse(f"{step}{unit}"),
     )
-    features = features_of("1.37")
+    features = features_of("1.37", {"DRAFractionalCapacityRange": True})
     amount = consumed(parse(f"{asked}{unit}"), Capacity(value=whole(1), policy=policy), features)
     scale = 10**6 if milli else 10**9
     points = range(minimum, max(minimum, asked) + step, step)

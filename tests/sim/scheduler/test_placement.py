@@ -204,7 +204,7 @@ def test_message_names_what_is_short() -> None:
     assert why is not None
     assert why.reason == "Unschedulable"
     assert why.message == (
-        "0/2 nodes are available: 2 node(s) cannot allocate all claims. claim c request gpu: "
+        "0/2 nodes are available: 2 cannot allocate all claims. claim c request gpu: "
         "MemoryInsufficient on 3 devices (asked 50Gi, free 40Gi of 40Gi)."
     )
 

@@ -1,0 +1,98 @@
+"""Play cases one after the other and take down what the scheduler answers.
+
+Each is played twice on the same slices, with a new pod and new claims. When the answers differ
+it is played again, with more patience: if later ones agree, the first had come before the
+scheduler knew all; else the scheduler's own order is random, and the answer is any of them.
+"""
+
+import time
+from typing import Final
+
+from kube.client import Client
+from tests.cluster.vectors.answers import Answer, placed, refused
+from tests.cluster.vectors.stage import PATIENCE_S, RejectedError, Stage
+from tests.sim.scheduler.vector import Json, Vector
+
+SETTLE_S: Final = 0.15
+_SLOW_S: Final = 1.0
+_POLL_S: Final = 0.02
+_WAITING_S: Final = 1.0
+"""How long a pod may have devices and no node before its binding is said to wait."""
+_TRIES: Final = 6
+_BINDING_S: Final = 6.0
+"""A scheduler looks every 5 s whether a pod that waits for its binding is gone."""
+
+
+class Player:
+    """Plays on one cluster."""
+
+    def __init__(self, client: Client, minor: str) -> None:
+        self._stage = Stage(client, minor)
+        self._release = client.server_version()
+        self._stage.prepare()
+        self._stage.clear()
+
+    def play(self, vector: Vector) -> Answer:
+        """Return the answer to *vector* with the release that gave it."""
+        try:
+            answer = self._play(vector)
+        except RejectedError as error:
+            answer = error.answer
+        finally:
+            self._stage.clear()
+        return {"version": self._release, **answer}
+
+    def _play(self, vector: Vector) -> Answer:
+        self._stage.furnish(vector)
+        answers = [self._once(vector, SETTLE_S), self._once(vector, SETTLE_S)]
+        if same(answers[0], answers[1]):
+            return answers[1]
+        later = [self._once(vector, _SLOW_S) for _ in range(_TRIES)]
+        different: list[Answer] = []
+        for answer in later:
+            if not any(same(answer, known) for known in different):
+                different.append(answer)
+        return different[0] if len(different) == 1 else {"any_of": different}
+
+    def _once(self, vector: Vector, settle_s: float) -> Answer:
+        time.sleep(settle_s)
+        self._stage.enter(vector)
+        try:
+            return self._answer(vector)
+        finally:
+            self._stage.leave(vector)
+            if vector.waits_for_binding:
+                time.sleep(_BINDING_S)
+
+    def _answer(self, vector: Vector) -> Answer:
+        deadline_s = time.monotonic() + PATIENCE_S
+        has_devices_s: float | None = None
+        while time.monotonic() < deadline_s:
+            pod = self._stage.pod(vector)
+            condition = _scheduled(pod)
+            if condition.get("status") == "False":
+                return refused(condition)
+            node = pod["spec"].get("nodeName")
+            allocations = self._stage.allocations(vector)
+            found = [each for each in allocations if each is not None]
+            if len(found) == len(allocations):
+                has_devices_s = has_devices_s or time.monotonic()
+                if node or time.monotonic() - has_devices_s > _WAITING_S:
+                    return placed(node, found)
+            time.sleep(_POLL_S)
+        message = f"{vector.name}: the scheduler says nothing"
+        raise AssertionError(message)
+
+
+def same(one: Answer, other: Answer) -> bool:
+    """Tell whether two answers are the same, words apart."""
+    return _without_words(one) == _without_words(other)
+
+
+def _without_words(answer: Answer) -> Json:
+    return {key: value for key, value in answer.items() if key not in {"message", "version"}}
+
+
+def _scheduled(pod: Json) -> Json:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((it for it in conditions if it["type"] == "PodScheduled"), {})
