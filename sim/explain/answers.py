@@ -82,7 +82,10 @@ def _looks(expression: str, device: Device) -> Hashable:
     )
 
 
-def _values(device: Device, mapping: Mapping[str, Hashable], name: str) -> tuple[Hashable, ...]:
-    """Return what stands under *name* with and without its domain."""
+def _values(device: Device, mapping: Mapping[str, Hashable], name: str) -> Hashable:
+    """Return what stands under *name*, with or without its domain."""
     domain, _, bare = name.partition("/")
-    return mapping.get(name), mapping.get(bare) if domain == device.id.driver else None
+    full = mapping.get(name)
+    own = mapping.get(bare) if domain == device.id.driver else None
+    # Which of two counts is their order's business.
+    return device if full is not None and own is not None else (full, own)

@@ -159,7 +159,7 @@ def _pending(
         verdict=Verdict.PENDING,
         message=f"{said.subject} is pending: {why}",
         reasons=forbidden + fatal,
-        nodes=tuple(_nodes(case, found)),
+        nodes=() if fatal else tuple(_nodes(case, found)),
         changes=smallest_changes(case, found, said.release),
     )
 

@@ -4,19 +4,14 @@ from typing import Any
 
 import pytest
 
-from kube.objects import ObjectKey
-from sim.explain.errors import OtherProtocolError, SubjectNotFoundError
-from sim.explain.explainer import explain_claim, explain_pod
 from tests.sim.explain.world import (
     CLAIM,
     NAMESPACE,
-    POD,
     SHARED,
     Json,
     asking,
     change_codes,
     claim,
-    claim_explained,
     device_class,
     explained,
     gpu,
@@ -26,7 +21,6 @@ from tests.sim.explain.world import (
     pod,
     published,
     selecting,
-    snapshot,
 )
 
 TAINT = {"key": "example.com/own", "value": "me", "effect": "NoSchedule"}
@@ -47,10 +41,6 @@ def _labelled(**labels: str) -> Json:
 
 def _there(name: str = "a", *, labels: dict[str, str] | None = None, **spec: Any) -> list[Json]:
     return [node(name, labels=labels, **spec), published(name, gpu("g0"))]
-
-
-def _with_status(item: Json, **status: Any) -> Json:
-    return {**item, "status": status}
 
 
 def test_what_fits_is_said_with_its_devices() -> None:
@@ -246,68 +236,3 @@ def test_a_change_must_help_in_the_whole_cluster() -> None:
     )
     assert [it.code for it in said.reasons] == ["SelectorFailed"]
     assert "WaitForClaim" not in change_codes(said)
-
-
-def test_pods_that_have_their_place_are_told_so() -> None:
-    """A bound pod and one that has ended are no matter of devices any more."""
-    taken = holding(CLAIM, "a", "g0", pods=(POD,))
-    bound = _with_status(pod(nodeName="a"), phase="Running")
-    said = explained(*_there(), bound, taken)
-    assert (said.verdict, said.node) == ("scheduled", "a")
-    assert [it.device for it in said.given] == ["g0"]
-    ended = _with_status(pod(nodeName="a"), phase="Succeeded")
-    assert explained(*_there(), ended).verdict == "finished"
-
-
-def test_a_claim_is_explained_with_the_pod_that_uses_it() -> None:
-    """The pod's node selector counts for its claim."""
-    items = [*_there(), pod(nodeSelector={"zone": "x"}), claim()]
-    said = claim_explained(CLAIM, *items)
-    assert said.subject.kind == "ResourceClaim"
-    assert node_codes(said) == {"a": "NodeNotChosen"}
-    assert said.notes == ("explained with pod trainer, which uses it",)
-
-
-def test_a_claim_that_nobody_uses_is_explained_for_any_node() -> None:
-    """It is said that a claim alone is never allocated."""
-    said = claim_explained(CLAIM, *_there(), claim())
-    assert said.verdict == "fits"
-    assert "no waiting pod uses the claim" in said.notes[0]
-
-
-def test_a_claim_with_devices_is_told_with_them() -> None:
-    """An allocated claim has nothing to wait for."""
-    said = claim_explained("other", *_there(), holding("other", "a", "g0", pods=("x",)))
-    assert (said.verdict, [it.device for it in said.given]) == ("allocated", ["g0"])
-    assert said.message == "claim default/other has devices, reserved for x"
-
-
-def test_the_words_of_the_real_scheduler_are_kept() -> None:
-    """Who wonders why a pod waits that would fit reads what kube-scheduler says."""
-    condition = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes: no CPU"}
-    said = explained(*_there(), _with_status(pod(), conditions=[condition]), claim())
-    assert (said.verdict, said.scheduler_says) == ("fits", "0/1 nodes: no CPU")
-
-
-def test_another_scheduler_is_mentioned() -> None:
-    """These are kube-scheduler's rules, whoever schedules the pod."""
-    said = explained(*_there(), pod(schedulerName="batch"), claim())
-    assert said.notes == ("the pod is for scheduler batch; these are the rules of kube-scheduler",)
-
-
-def test_what_is_not_there_cannot_be_explained() -> None:
-    """Pods and claims that do not exist are an error of the user's."""
-    with pytest.raises(SubjectNotFoundError, match="no pod default/nobody"):
-        explain_pod(snapshot(), ObjectKey(NAMESPACE, "nobody"), release="1.37")
-    with pytest.raises(SubjectNotFoundError, match="no claim default/nothing"):
-        explain_claim(snapshot(), ObjectKey(NAMESPACE, "nothing"), release="1.37")
-
-
-def test_pods_of_the_annotation_protocol_are_left_to_it() -> None:
-    """A pod with GPU limits and no claim is decided elsewhere, unless a class serves the limit."""
-    containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
-    legacy = pod(resourceClaims=[], containers=containers)
-    with pytest.raises(OtherProtocolError, match="annotation protocol"):
-        explained(*_there(), legacy)
-    served = device_class("share", extendedResourceName="nvidia.com/gpu")
-    assert explained(*_there(), legacy, served).verdict in {"fits", "pending"}
