@@ -33,6 +33,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         " (default: the cluster that this runs in)",
     )
     parser.add_argument("--release", metavar="MINOR", help="whose rules to apply, such as 1.37")
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="NAME=true,...",
+        help="gates of the scheduler that are neither the release's default nor show",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.set_defaults(run=run)
 
@@ -73,10 +79,24 @@ def _explain(args: argparse.Namespace) -> "Explanation":
     from sim.explain.rules import rules_of  # noqa: PLC0415
 
     found = read(args.source, args.namespace)
-    rules = rules_of(args.release or found.version, found.snapshot)
+    version = args.release or found.version
+    rules = rules_of(version, found.snapshot, gates=_gates(args.feature_gates))
     explain = explain_pod if args.kind == "pod" else explain_claim
-    said = explain(found.snapshot, ObjectKey(found.namespace, args.name), release=rules.release)
-    return replace(said, notes=(*filter(None, [rules.note]), *found.notes, *said.notes))
+    said = explain(found.snapshot, ObjectKey(found.namespace, args.name), rules=rules)
+    return replace(said, notes=(*found.notes, *said.notes))
+
+
+def _gates(text: str) -> dict[str, bool]:
+    from cli.explain.errors import InputError  # noqa: PLC0415
+
+    gates = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if value not in {"true", "false"}:
+            message = f"`{part}` is no feature gate: write NAME=true or NAME=false"
+            raise InputError(message)
+        gates[name] = value == "true"
+    return gates
 
 
 def _print(said: "Explanation", *, as_json: bool) -> None:

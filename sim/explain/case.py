@@ -52,7 +52,10 @@ def case_of(pod: JsonObject, view: View, allocator: Allocator) -> Case:
         allocator=allocator,
         claims=claims,
         cluster=Cluster(
-            slices=view.slices, classes=view.classes, usage=usage_of(view.claims.values())
+            slices=view.slices,
+            classes=view.classes,
+            usage=usage_of(view.claims.values()),
+            rules=view.rules,
         ),
         holdings=Holdings(view.claims.values()),
         places=places_of(claims.pending),

@@ -2,7 +2,8 @@
 
 ExplainError
 ├── SubjectNotFoundError   there is no such pod or claim
-└── OtherProtocolError     something else than device allocation decides about the pod
+├── OtherProtocolError     something else than device allocation decides about the pod
+└── RulesUnknownError      no such release or feature gate is known
 """
 
 
@@ -16,3 +17,7 @@ class SubjectNotFoundError(ExplainError):
 
 class OtherProtocolError(ExplainError):
     """Something else than device allocation decides about the pod."""
+
+
+class RulesUnknownError(ExplainError):
+    """No such release or feature gate is known."""

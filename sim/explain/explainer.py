@@ -15,10 +15,10 @@ from sim.explain.model import DeviceReason, Explanation, Given, NodeReason, Subj
 from sim.explain.naming import asked_of
 from sim.explain.nodereasons import node_refusal
 from sim.explain.remedies import remedy_of
+from sim.explain.rules import Rules
 from sim.explain.snapshot import Snapshot
 from sim.explain.subjects import check_protocol, claim_of, placing_of, pod_of
 from sim.explain.waiting import admin_forbidden, gated, label_namespace, waiting
-from sim.scheduler.allocator import Allocator
 from sim.scheduler.nodefilter import finished
 from sim.scheduler.placement import Placed, Unplaced
 from sim.scheduler.podclaims import WaitingError, allocation_of, claims_of
@@ -26,30 +26,30 @@ from sim.scheduler.podclaims import WaitingError, allocation_of, claims_of
 _SCHEDULER = "default-scheduler"
 
 
-def explain_pod(snapshot: Snapshot, key: ObjectKey, *, release: str) -> Explanation:
-    """Explain pod *key* by the rules of *release*; raises `ExplainError`."""
+def explain_pod(snapshot: Snapshot, key: ObjectKey, *, rules: Rules) -> Explanation:
+    """Explain pod *key* by *rules*; raises `ExplainError`."""
     pod = pod_of(snapshot, key)
     subject = Subject(kind="Pod", namespace=key.namespace, name=key.name)
-    done = _done(pod, subject, snapshot, release)
+    done = _done(pod, subject, snapshot, rules)
     if done is not None:
         return done
     check_protocol(pod, snapshot)
-    return _explain(snapshot, pod, subject, release)
+    return _explain(snapshot, pod, subject, rules)
 
 
-def explain_claim(snapshot: Snapshot, key: ObjectKey, *, release: str) -> Explanation:
+def explain_claim(snapshot: Snapshot, key: ObjectKey, *, rules: Rules) -> Explanation:
     """Explain claim *key* with a pod that uses it; raises `ExplainError`."""
     claim = claim_of(snapshot, key)
     subject = Subject(kind="ResourceClaim", namespace=key.namespace, name=key.name)
     if allocation_of(claim):
-        return _allocated(claim, subject, release)
+        return _allocated(claim, subject, rules)
     pod, note = placing_of(snapshot, claim)
-    said = _explain(snapshot, pod, subject, release)
+    said = _explain(snapshot, pod, subject, rules)
     return replace(said, notes=(note, *said.notes))
 
 
 def _done(
-    pod: JsonObject, subject: Subject, snapshot: Snapshot, release: str
+    pod: JsonObject, subject: Subject, snapshot: Snapshot, rules: Rules
 ) -> Explanation | None:
     """Return what there is to say about a pod that no scheduler looks at any more."""
     node, phase = pod["spec"].get("nodeName"), (pod.get("status") or {}).get("phase", "")
@@ -65,65 +65,73 @@ def _done(
         subject=subject,
         verdict=verdict,
         message=f"{subject} has its place{where}, phase {phase or 'unknown'}",
-        release=release,
+        release=rules.release,
         node=node or "",
         given=tuple(given for claim in claims for given in _given(claim, allocation_of(claim))),
     )
 
 
-def _allocated(claim: JsonObject, subject: Subject, release: str) -> Explanation:
+def _allocated(claim: JsonObject, subject: Subject, rules: Rules) -> Explanation:
     consumers = (claim["status"].get("reservedFor")) or ()
     pods = ", ".join(str(consumer.get("name", "")) for consumer in consumers)
     return Explanation(
         subject=subject,
         verdict=Verdict.ALLOCATED,
         message=f"{subject} has devices, " + (f"reserved for {pods}" if pods else "for no pod yet"),
-        release=release,
+        release=rules.release,
         given=tuple(_given(claim, allocation_of(claim))),
     )
 
 
-def _explain(snapshot: Snapshot, pod: JsonObject, subject: Subject, release: str) -> Explanation:
-    said = _judged(snapshot, pod, subject, release)
+def _explain(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules) -> Explanation:
+    said = _judged(snapshot, pod, subject, rules)
     condition = _condition(pod)
     name = pod["spec"].get("schedulerName") or _SCHEDULER
     notes = said.notes
     if name != _SCHEDULER:
         notes = (f"the pod is for scheduler {name}; these are the rules of kube-scheduler", *notes)
-    return replace(said, scheduler_says=condition, notes=notes, nodes_total=len(snapshot.nodes))
+    if rules.note:
+        notes = (rules.note, *notes)
+    return replace(
+        said,
+        gates=dict(rules.gates),
+        scheduler_says=condition,
+        notes=notes,
+        nodes_total=len(snapshot.nodes),
+    )
 
 
-def _judged(snapshot: Snapshot, pod: JsonObject, subject: Subject, release: str) -> Explanation:
+def _judged(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules) -> Explanation:
     before = gated(pod) + waiting(pod, snapshot)
     if before:
-        return _stopped(subject, release, before)
-    allocator = Allocator(release, matches=Answers().matches)
+        return _stopped(subject, rules, before)
+    allocator = rules.allocator(Answers())
     try:
         case = case_of(pod, snapshot.view(), allocator)
     except (WaitingError, QuantityError) as error:
         code = "ClaimWaits" if isinstance(error, WaitingError) else "ClaimMalformed"
         refusal = Refusal(code=code, field="spec.devices", value=str(error), remedy=remedy_of(code))
-        return _stopped(subject, release, (refusal,))
+        return _stopped(subject, rules, (refusal,))
     found = case.placed()
     forbidden = admin_forbidden(case.claims.pending, snapshot, pod["metadata"]["namespace"])
     said = Explanation(
         subject=subject,
         verdict=Verdict.FITS,
         message="",
-        release=release,
+        release=rules.release,
         asked=tuple(asked_of(place) for place in case.places.values()),
     )
     if isinstance(found, Placed) and not forbidden:
         return _fits(said, found)
-    return _pending(said, case, found, forbidden)
+    return _pending(said, case, found, forbidden, rules)
 
 
-def _stopped(subject: Subject, release: str, reasons: tuple[Refusal, ...]) -> Explanation:
+def _stopped(subject: Subject, rules: Rules, reasons: tuple[Refusal, ...]) -> Explanation:
     return Explanation(
         subject=subject,
         verdict=Verdict.PENDING,
         message=f"{subject} is pending, and no node is looked at yet",
-        release=release,
+        release=rules.release,
         reasons=reasons,
     )
 
@@ -143,6 +151,7 @@ def _pending(
     case: Case,
     found: Placed | Unplaced,
     forbidden: tuple[Refusal, ...],
+    rules: Rules,
 ) -> Explanation:
     if isinstance(found, Placed):
         return replace(
@@ -160,7 +169,7 @@ def _pending(
         message=f"{said.subject} is pending: {why}",
         reasons=forbidden + fatal,
         nodes=() if fatal else tuple(_nodes(case, found)),
-        changes=smallest_changes(case, found, said.release),
+        changes=smallest_changes(case, found, rules),
     )
 
 

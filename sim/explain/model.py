@@ -120,6 +120,8 @@ class Explanation:
     message: str
     release: str
     """Whose rules were applied, such as `1.37`."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Feature gates that are not as the release has them by default."""
     node: str = ""
     asked: tuple[Asked, ...] = ()
     given: tuple[Given, ...] = ()

@@ -42,6 +42,7 @@ class Snapshot:
             claims=self.claims,
             slices=self.slices,
             classes=self.classes,
+            rules=self.rules,
         )
 
 

@@ -76,6 +76,7 @@ SCHEMA = _object(
     verdict={"enum": ["fits", "pending", "allocated", "scheduled", "finished"]},
     message=TEXT,
     release={"type": "string", "pattern": r"^1\.\d+$"},
+    gates={"type": "object", "additionalProperties": {"type": "boolean"}},
     node=TEXT,
     asked=_list(
         _object(
@@ -185,15 +186,31 @@ def test_json_keeps_to_its_schema(dump: Path, capsys: pytest.CaptureFixture[str]
     assert found["nodes_total"] == 2
 
 
-def test_the_release_is_that_of_the_nodes_unless_it_is_named(
+def test_release_and_gates_are_those_of_the_cluster_unless_they_are_named(
     dump: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rules of a release that does not know shares refuse them."""
-    command("pod", POD, "--from", str(dump), "--json")
-    assert json.loads(capsys.readouterr().out)["release"] == "1.37"
-    assert command("pod", POD, "--from", str(dump), "--json", "--release", "1.34") == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["release"], found["reasons"][0]["code"]) == ("1.34", "CapacityUnsupported")
+    """A release that has shares off by default has them on where its server keeps them."""
+
+    def said(*words: str) -> Json:
+        assert command("pod", POD, "--from", str(dump), "--json", *words) == 1
+        found: Json = json.loads(capsys.readouterr().out)
+        return found
+
+    assert (said()["release"], said()["gates"]) == ("1.37", {})
+    older = said("--release", "1.34")
+    assert (older["release"], older["gates"]) == ("1.34", {"DRAConsumableCapacity": True})
+    assert older["reasons"] == []
+    off = said("--release", "1.34", "--feature-gates", "DRAConsumableCapacity=false")
+    assert [it["code"] for it in off["reasons"]] == ["CapacityUnsupported"]
+
+
+@pytest.mark.parametrize("gates", ["DRANonsense=true", "DRAConsumableCapacity", "a=b"])
+def test_an_unknown_gate_is_refused(
+    dump: Path, gates: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip in a gate's name must not change the rules in silence."""
+    assert command("pod", POD, "--from", str(dump), "--feature-gates", gates) == 2
+    assert "gate" in capsys.readouterr().err
 
 
 def test_a_terminal_gets_colours(dump: Path) -> None:

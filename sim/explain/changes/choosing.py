@@ -11,6 +11,7 @@ from sim.explain.changes.proposal import Proposal
 from sim.explain.changes.requests import change_requests
 from sim.explain.changes.trying import Trier
 from sim.explain.model import Change
+from sim.explain.rules import Rules
 from sim.scheduler.placement import Unplaced
 
 _TOLD = 2
@@ -20,9 +21,9 @@ _NODES_MAX = 12
 """How many nodes stand for all of them where something stops the pod everywhere."""
 
 
-def smallest_changes(case: Case, found: Unplaced, release: str) -> tuple[Change, ...]:
+def smallest_changes(case: Case, found: Unplaced, rules: Rules) -> tuple[Change, ...]:
     """Return the best verified changes, none of them twice in kind."""
-    trier = Trier(case, release)
+    trier = Trier(case, rules)
     anywhere = trier.nodes_with_slices(_NODES_MAX)
     fitting: dict[str, Proposal] = {}
     for proposal in _proposals(case, found, anywhere):

@@ -38,6 +38,8 @@ def request_edit(claim: ObjectKey, request: str, change: Callable[[JsonObject], 
     """Make an edit of one request: *change* may do what it likes to a copy of it."""
 
     def edit(before: Situation) -> Situation:
+        if claim not in before.view.claims:
+            return before
         body = _copied(before.view.claims[claim])
         found = request_of(body, request)
         if found is not None:

@@ -8,6 +8,7 @@ from kube.quantity import QuantityError
 from sim.explain.answers import Answers
 from sim.explain.case import Case
 from sim.explain.changes.proposal import Edit, Proposal, Situation
+from sim.explain.rules import Rules
 from sim.scheduler.allocator import Allocator
 from sim.scheduler.placement import Placed, place
 from sim.scheduler.podclaims import WaitingError, allocation_of
@@ -19,10 +20,10 @@ _PoolKey = tuple[str, str]
 class Trier:
     """Tries changes of one case; keeps what it has cut out for single nodes."""
 
-    def __init__(self, case: Case, release: str) -> None:
+    def __init__(self, case: Case, rules: Rules) -> None:
         self.tries = 0
         self._case = case
-        self._release = release
+        self._rules = rules
         self._answers = Answers()
         self._slices = _SlicesByNode(case.view.slices)
         self._holding = _claims_by_pool(case.view.claims)
@@ -61,7 +62,7 @@ class Trier:
 
     def _only(self, node: str) -> tuple[Situation, Allocator]:
         if node not in self._cut:
-            allocator = Allocator(self._release, matches=self._answers.matches)
+            allocator = self._rules.allocator(self._answers)
             self._cut[node] = (self._cut_out(node), allocator)
         return self._cut[node]
 

@@ -9,6 +9,7 @@ from tests.sim.explain.world import (
     CLAIM,
     NAMESPACE,
     POD,
+    RULES,
     Json,
     claim,
     claim_explained,
@@ -82,9 +83,9 @@ def test_another_scheduler_is_mentioned() -> None:
 def test_what_is_not_there_cannot_be_explained() -> None:
     """Pods and claims that do not exist are an error of the user's."""
     with pytest.raises(SubjectNotFoundError, match="no pod default/nobody"):
-        explain_pod(snapshot(), ObjectKey(NAMESPACE, "nobody"), release="1.37")
+        explain_pod(snapshot(), ObjectKey(NAMESPACE, "nobody"), rules=RULES)
     with pytest.raises(SubjectNotFoundError, match="no claim default/nothing"):
-        explain_claim(snapshot(), ObjectKey(NAMESPACE, "nothing"), release="1.37")
+        explain_claim(snapshot(), ObjectKey(NAMESPACE, "nothing"), rules=RULES)
 
 
 def test_pods_of_the_annotation_protocol_are_left_to_it() -> None:

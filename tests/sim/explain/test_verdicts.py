@@ -18,6 +18,7 @@ from tests.sim.explain.world import (
     DRIVER,
     NAMESPACE,
     POD,
+    RULES,
     Json,
     asking,
     claim,
@@ -185,7 +186,7 @@ def test_the_verdict_is_the_schedulers(items: list[Json]) -> None:
     """A pod fits exactly when it is placed, on the same node; else there is a reason."""
     snapshot = snapshot_of(items)
     found = place(snapshot.pods[KEY], snapshot.view(), Allocator("1.37"))
-    said = explain_pod(snapshot, KEY, release="1.37")
+    said = explain_pod(snapshot, KEY, rules=RULES)
     if isinstance(found, Placed):
         assert (said.verdict, said.node) == ("fits", found.node)
         return
@@ -198,7 +199,7 @@ def test_the_verdict_is_the_schedulers(items: list[Json]) -> None:
 @given(clusters())
 def test_a_change_that_is_told_helps(items: list[Json]) -> None:
     """Done by hand as its fields say, each change makes the pod fit."""
-    for change in explain_pod(snapshot_of(items), KEY, release="1.37").changes:
+    for change in explain_pod(snapshot_of(items), KEY, rules=RULES).changes:
         after = _applied(change, items)
         if after is not None:
             assert _placed(after), change

@@ -6,6 +6,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from kube.objects import ObjectKey
 from sim.explain.explainer import explain_claim, explain_pod
 from sim.explain.model import Explanation
+from sim.explain.rules import Rules
 from sim.explain.snapshot import Snapshot, snapshot_of
 
 Json = dict[str, Any]
@@ -13,6 +14,7 @@ DRIVER = "gpu.example.com"
 NAMESPACE = "default"
 POD = "trainer"
 CLAIM = "want"
+RULES = Rules(release="1.37")
 SHARED = f'device.driver == "{DRIVER}"'
 
 
@@ -128,14 +130,15 @@ def snapshot(*items: Json) -> Snapshot:
     return snapshot_of([*items, *([] if known else [device_class()])])
 
 
-def explained(*items: Json, release: str = "1.37") -> Explanation:
+def explained(*items: Json, release: str = "1.37", **gates: bool) -> Explanation:
     """Explain the pod in a cluster with *items*."""
-    return explain_pod(snapshot(*items), ObjectKey(NAMESPACE, POD), release=release)
+    rules = Rules(release=release, gates=gates)
+    return explain_pod(snapshot(*items), ObjectKey(NAMESPACE, POD), rules=rules)
 
 
 def claim_explained(name: str, *items: Json) -> Explanation:
     """Explain a claim in a cluster with *items*."""
-    return explain_claim(snapshot(*items), ObjectKey(NAMESPACE, name), release="1.37")
+    return explain_claim(snapshot(*items), ObjectKey(NAMESPACE, name), rules=RULES)
 
 
 def device_codes(said: Explanation) -> list[str]:
