@@ -22,6 +22,7 @@ class Case:
     allocator: Allocator
     claims: PodClaims
     cluster: Cluster
+    nodes: Mapping[str, JsonObject]
     holdings: Holdings
     places: Places
     _devices: dict[str, Mapping[DeviceId, Device]] = field(default_factory=dict)
@@ -33,10 +34,9 @@ class Case:
     def devices(self, node: str) -> Mapping[DeviceId, Device]:
         """Return the devices that the node of this name can reach, in published order."""
         if node not in self._devices:
-            found = next(it for it in self.view.nodes if it["metadata"]["name"] == node)
             self._devices[node] = {
                 device.id: device
-                for pool in self.allocator.pools(found, self.cluster)
+                for pool in self.allocator.pools(self.nodes[node], self.cluster)
                 for part in pool.slices
                 for device in part.devices
             }
@@ -57,6 +57,7 @@ def case_of(pod: JsonObject, view: View, allocator: Allocator) -> Case:
             usage=usage_of(view.claims.values()),
             rules=view.rules,
         ),
+        nodes={str(node["metadata"]["name"]): node for node in view.nodes},
         holdings=Holdings(view.claims.values()),
         places=places_of(claims.pending),
     )

@@ -179,7 +179,9 @@ def _nodes(case: Case, found: Unplaced) -> Iterator[NodeReason]:
         devices.setdefault(verdict.node, []).append(device_reason(case, verdict))
     for node, text in found.refusals.items():
         yield NodeReason(
-            node=node, refusal=node_refusal(text), devices=tuple(devices.get(node, ()))
+            node=node,
+            refusal=node_refusal(text, case.claims.allocated),
+            devices=tuple(devices.get(node, ())),
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sim.explain.case import Case
 from sim.explain.changes.capacity import lower_capacity, rename_capacity
-from sim.explain.changes.holders import free_claims
+from sim.explain.changes.holders import free_claims, release_own
 from sim.explain.changes.nodes import change_nodes
 from sim.explain.changes.proposal import Proposal
 from sim.explain.changes.requests import change_requests
@@ -50,3 +50,4 @@ def _proposals(case: Case, found: Unplaced, anywhere: tuple[str, ...]) -> Iterat
     yield from lower_capacity(case, found)
     yield from change_requests(case, found, anywhere)
     yield from free_claims(case, found)
+    yield from release_own(case, found)

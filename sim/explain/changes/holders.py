@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kube.objects import JsonObject, ObjectKey
+from kube.objects import JsonObject, ObjectKey, key_of
 from kube.quantity import Quantity
 from sim.explain.case import Case
 from sim.explain.changes.capacity import lacking, shortages_of
@@ -13,7 +13,7 @@ from sim.explain.holding import Held
 from sim.explain.model import Change
 from sim.explain.shortages import Shortage
 from sim.scheduler.devices import DeviceId
-from sim.scheduler.placement import Unplaced
+from sim.scheduler.placement import OTHER_NODE, Unplaced
 
 _RANK_UNUSED = 12
 _RANK_USED = 48
@@ -41,6 +41,29 @@ def free_claims(case: Case, found: Unplaced) -> Iterator[Proposal]:
         if key not in seen and len(seen) < _PROPOSED_MAX:
             seen.add(key)
             yield _freed(hold)
+
+
+def release_own(case: Case, found: Unplaced) -> Iterator[Proposal]:
+    """Propose that claims of the pod give up devices that it cannot reach."""
+    elsewhere = [node for node, text in found.refusals.items() if text == OTHER_NODE]
+    for claim in case.claims.allocated if elsewhere else ():
+        key = key_of(claim)
+        users = [str(it.get("name", "")) for it in claim["status"].get("reservedFor") or ()]
+        by = f"pod {', '.join(users[:3])}" if users else "nobody, which kube-scheduler sees to"
+        yield Proposal(
+            change=Change(
+                code="ReleaseClaim",
+                field=f"{key}: status.allocation",
+                before="",
+                after="",
+                sentence=f"claim {key} gives up its devices, used by {by}",
+                node="",
+            ),
+            rank=_RANK_USED if users else _RANK_UNUSED,
+            edit=claim_edit(key, _without_allocation),
+            nodes=tuple(elsewhere[:_PROPOSED_MAX]),
+            frees=True,
+        )
 
 
 def _holds(case: Case, found: Unplaced) -> Iterator[Hold]:
@@ -93,4 +116,4 @@ def _freed(hold: Hold) -> Proposal:
 
 
 def _without_allocation(claim: JsonObject) -> None:
-    claim["status"].pop("allocation", None)
+    claim["status"] = {}

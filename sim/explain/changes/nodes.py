@@ -72,10 +72,9 @@ def _uncordoned(node: str) -> Proposal:
 
 
 def _taints(case: Case, nodes: list[str]) -> Iterator[Proposal]:
-    bodies = {str(it["metadata"]["name"]): it for it in case.view.nodes}
     by_taint: dict[str, tuple[JsonObject, list[str]]] = {}
     for node in nodes:
-        taints = (bodies[node].get("spec") or {}).get("taints") or ()
+        taints = (case.nodes[node].get("spec") or {}).get("taints") or ()
         taint = untolerated(taints, case.pod["spec"].get("tolerations") or ())
         if taint is not None:
             by_taint.setdefault(taint_text(taint), (taint, []))[1].append(node)

@@ -32,8 +32,7 @@ class Trier:
 
     def nodes_with_slices(self, most: int) -> tuple[str, ...]:
         """Return up to *most* nodes that some device is published for."""
-        names = [str(node["metadata"]["name"]) for node in self._case.view.nodes]
-        return tuple(name for name in sorted(names) if self._slices.of(name))[:most]
+        return tuple(name for name in sorted(self._case.nodes) if self._slices.of(name))[:most]
 
     def fits_on(self, proposal: Proposal) -> str:
         """Return the first node of *proposal* where it helps when there is no other, or nothing."""
@@ -77,7 +76,7 @@ class Trier:
             self._case.pod,
             replace(
                 view,
-                nodes=tuple(it for it in view.nodes if it["metadata"]["name"] == node),
+                nodes=(self._case.nodes[node],),
                 slices=slices,
                 claims={key: view.claims[key] for key in view.claims if key in keys},
             ),

@@ -149,7 +149,8 @@ def test_a_claim_that_is_allocated_elsewhere_keeps_its_pod_there() -> None:
         *_there("a", labels={"zone": "x"}), *_there("b"), pod(nodeSelector={"zone": "x"}), taken
     )
     assert node_codes(said) == {"a": "ClaimElsewhere", "b": "NodeNotChosen"}
-    assert change_codes(said) == ["DropNodeSelector"]
+    assert said.nodes[0].refusal.value == "default/want is allocated for b"
+    assert change_codes(said) == ["DropNodeSelector", "ReleaseClaim"]
 
 
 def test_a_class_that_is_not_there_is_told_with_its_likes() -> None:
