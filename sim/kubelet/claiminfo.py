@@ -38,11 +38,10 @@ class ClaimInfo:
         """Return what the claim is found by."""
         return (self.namespace, self.name)
 
-    def add_device(self, driver: str, device: PreparedDevice, *, repeats: bool) -> None:
-        """Note *device*; one that is known already is noted again only where kubelet *repeats*."""
-        known = self.drivers.setdefault(driver, [])
-        if repeats or device not in known:
-            known.append(device)
+    def take(self, driver: str, devices: Iterable[PreparedDevice], *, appends: bool) -> None:
+        """Note the *devices* of an answer in place of those of an earlier one, or after them."""
+        known = self.drivers.get(driver, []) if appends else []
+        self.drivers[driver] = [*known, *devices]
 
 
 _ADAPTER = TypeAdapter(list[ClaimInfo])
@@ -56,6 +55,8 @@ class ClaimCache:
         self._claims: dict[tuple[str, str], ClaimInfo] = {}
         self.prepared: set[str] = set()
         """UIDs; lost with the process."""
+        self.unpreparing: set[str] = set()
+        """UIDs of claims that the last pod has begun to let go of."""
         if checkpoint.exists():
             state = json.loads(checkpoint.read_bytes())
             for info in _ADAPTER.validate_python(state["claims"]):
@@ -103,6 +104,7 @@ class ClaimCache:
     def remove(self, info: ClaimInfo) -> None:
         """Forget a claim, unless its place was taken by another one meanwhile."""
         self.prepared.discard(info.uid)
+        self.unpreparing.discard(info.uid)
         if self._claims.get(info.key) is info:
             del self._claims[info.key]
 

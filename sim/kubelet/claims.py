@@ -1,15 +1,13 @@
 """Prepare and unprepare the claims of pods, as kubelet's DRA manager does it.
 
 One call per driver carries all claims of a pod; entries of an answer are walked in random order
-and the first error ends everything, so a driver must bear that a part is asked for again
+and the first error ends everything, so a driver must bear that a part is asked for again. Pods
+are worked on side by side and nothing keeps two of them from one claim at the same time
 (kubelet: `pkg/kubelet/cm/dra/manager.go`).
 """
 
-import asyncio
 import random
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -19,7 +17,15 @@ from sim.kubelet.claiminfo import ClaimCache, ClaimInfo
 from sim.kubelet.errors import ClaimError
 from sim.kubelet.plugin import Plugin, PrepareAnswer
 from sim.kubelet.plugins import Plugins
-from sim.kubelet.podclaims import cdi_names, check_usable, claim_names, drivers_of, wanted
+from sim.kubelet.podclaims import (
+    cdi_names,
+    check_node_operations,
+    check_usable,
+    claim_names,
+    drivers_of,
+    wanted,
+)
+from sim.kubelet.release import Release
 
 log = structlog.get_logger(__name__)
 
@@ -36,79 +42,78 @@ class ClaimManager:
         plugins: Plugins,
         get_claim: GetClaim,
         *,
-        appends_devices: bool,
+        release: Release,
         seed: int | None = None,
     ) -> None:
         self.cache = cache
         self._plugins = plugins
         self._get_claim = get_claim
-        self._appends_devices = appends_devices
+        self._release = release
         # Chance decides orders here as Go's maps do, so a seed makes a run repeatable.
         self._random = random.Random(seed)  # noqa: S311
-        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def prepare(self, pod: JsonObject) -> None:
         """Prepare all claims of *pod*; raise `ClaimError` or `CallError` at the first fault."""
-        namespace = pod["metadata"]["namespace"]
-        names = list(claim_names(pod))
-        async with self._alone((namespace, name) for name, _ in names):
-            claims = []
-            for name, owned in names:
-                claims.append(await self._get_claim(namespace, name))
-                check_usable(claims[-1], pod, owned=owned)
-            await self._prepare(claims, pod["metadata"]["uid"])
-
-    async def unprepare(self, pod_uid: str) -> None:
-        """Let go of all claims of a pod; raise `ClaimError` or `CallError` at the first fault."""
-        async with self._alone(info.key for info in self.cache.of_pod(pod_uid)):
-            await self._unprepare(self.cache.of_pod(pod_uid), pod_uid)
-
-    def cdi_devices(self, pod: JsonObject, container: JsonObject) -> tuple[str, ...]:
-        """Return the CDI names for *container*; claims and drivers come in random order."""
-        names: list[str] = []
-        for name, request in self._shuffled(wanted(pod, container)):
-            info = self.cache.find(pod["metadata"]["namespace"], name)
-            if info is None:
-                message = f"unable to get claim info for claim {name}"
-                raise ClaimError(message)
-            for driver in self._shuffled(info.drivers):
-                names.extend(cdi_names(info, driver, request))
-        return tuple(names)
-
-    @asynccontextmanager
-    async def _alone(self, keys: Iterable[tuple[str, str]]) -> AsyncIterator[None]:
-        """Keep other pods from preparing or unpreparing the same claims meanwhile."""
-        async with AsyncExitStack() as stack:
-            for key in sorted(set(keys)):
-                await stack.enter_async_context(self._locks[key])
-            yield
-
-    async def _prepare(self, claims: list[JsonObject], pod_uid: str) -> None:
-        for claim in claims:
-            self.cache.check(claim)
+        meta, claims = pod["metadata"], []
+        for name, owned in claim_names(pod):
+            claim = await self._get_claim(meta["namespace"], name)
+            check_usable(claim, pod, owned=owned)
+            if self._release.knows_node_operations:
+                check_node_operations(claim)
             for driver in drivers_of(claim):
                 self._plugin(driver)
-        batches = self._enter(claims, pod_uid)
+            claims.append(claim)
+        batches = self._enter(claims, meta["uid"])
         for driver, infos in self._shuffled(batches.items()):
             answers = await self._plugin(driver).prepare([info.ref for info in infos])
-            self._take(driver, {info.uid: info for info in infos}, answers)
+            self._take(driver, infos, answers)
         if batches:
             prepared = {info.uid for infos in batches.values() for info in infos}
             self.cache.prepared |= prepared
             self.cache.save()
-            log.info("claims prepared", pod_uid=pod_uid, claim_uids=sorted(prepared))
+            log.info("claims prepared", pod_uid=meta["uid"], claim_uids=sorted(prepared))
+
+    async def unprepare(self, pod: JsonObject) -> None:
+        """Let go of all claims of *pod*; raise `ClaimError` or `CallError` at the first fault."""
+        uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
+        infos = self.cache.of_pod(uid)
+        if self._release.unprepares_by_spec or not infos:
+            named = [self.cache.find(namespace, name) for name, _ in claim_names(pod)]
+            infos = [info for info in named if info is not None]
+        await self._unprepare(infos, uid)
+
+    async def unprepare_gone(self, pod_uid: str) -> None:
+        """Let go of all claims of a pod that is known by its UID only; raise as `unprepare`."""
+        await self._unprepare(self.cache.of_pod(pod_uid), pod_uid)
+
+    def cdi_devices(self, pod: JsonObject, container: JsonObject) -> tuple[str, ...]:
+        """Return the CDI names for *container*; claims and drivers come in random order."""
+        names: list[str] = []
+        for name, requests in self._shuffled(wanted(pod, container).items()):
+            info = self.cache.find(pod["metadata"]["namespace"], name)
+            if info is None:
+                raise _unknown(pod["metadata"]["namespace"], name)
+            for request in requests:
+                for driver in self._shuffled(info.drivers):
+                    names.extend(cdi_names(info, driver, request))
+        return tuple(names)
 
     async def _unprepare(self, infos: list[ClaimInfo], pod_uid: str) -> None:
-        leaving = [info for info in infos if len(info.pods) == 1]
+        leaving: list[ClaimInfo] = []
         batches: dict[str, list[ClaimInfo]] = {}
-        for info in leaving:
+        for info in infos:
+            if pod_uid not in info.pods and not self._release.unprepares_by_spec:
+                continue
+            if len(info.pods) > 1:
+                info.pods.discard(pod_uid)
+                continue
+            leaving.append(info)
+            self.cache.unpreparing.add(info.uid)
             for driver in info.drivers:
                 batches.setdefault(driver, []).append(info)
         for driver, batch in self._shuffled(batches.items()):
             errors = await self._plugin(driver).unprepare([info.ref for info in batch])
             self._check_unprepared({info.uid: info for info in batch}, errors)
-        for info in infos:
-            info.pods.discard(pod_uid)
         for info in leaving:
             self.cache.remove(info)
         if infos:
@@ -127,24 +132,26 @@ class ClaimManager:
         """Note the pod's claims durably and return those to prepare, by driver."""
         batches: dict[str, list[ClaimInfo]] = {}
         for claim in claims:
+            found = self.cache.check(claim)
+            leaving = found is not None and found.uid in self.cache.unpreparing
+            if leaving and self._release.waits_for_unprepare:
+                message = f"ResourceClaim {claim['metadata']['name']} is being unprepared"
+                raise ClaimError(message)
             info = self.cache.enter(claim, drivers_of(claim), pod_uid)
+            # Before any call: whatever happens then, unprepare will come.
+            self.cache.save()
             if info.uid in self.cache.prepared:
                 continue
             for driver in info.drivers:
-                infos = batches.setdefault(driver, [])
-                if info not in infos:
-                    infos.append(info)
-        if claims:
-            # Before any call: whatever happens then, unprepare will come.
-            self.cache.save()
+                # A claim that the pod names twice is asked for twice, as kubelet does it; the
+                # one entry that can come back for it then counts as one too few.
+                batches.setdefault(driver, []).append(info)
         return batches
 
     def _take(
-        self,
-        driver: str,
-        infos: Mapping[str, ClaimInfo],
-        answers: Mapping[str, PrepareAnswer],
+        self, driver: str, asked: list[ClaimInfo], answers: Mapping[str, PrepareAnswer]
     ) -> None:
+        infos = {info.uid: info for info in asked}
         for uid, answer in self._shuffled(answers.items()):
             info = infos.get(uid)
             if info is None:
@@ -155,10 +162,11 @@ class ClaimManager:
                     f"NodePrepareResources failed for ResourceClaim {info.name}: {answer.error}"
                 )
                 raise ClaimError(message)
-            for device in answer.devices:
-                info.add_device(driver, device, repeats=self._appends_devices)
-        if len(answers) != len(infos):
-            skipped = len(infos) - len(answers)
+            if self.cache.find(*info.key) is None:
+                raise _unknown(*info.key)
+            info.take(driver, answer.devices, appends=self._release.appends_devices)
+        if len(answers) != len(asked):
+            skipped = len(asked) - len(answers)
             message = f"NodePrepareResources skipped {skipped} ResourceClaims"
             raise ClaimError(message)
 
@@ -180,3 +188,8 @@ class ClaimManager:
         shuffled = list(items)
         self._random.shuffle(shuffled)
         return shuffled
+
+
+def _unknown(namespace: str, name: str) -> ClaimError:
+    claim = f"ResourceClaim {name} in namespace {namespace}"
+    return ClaimError(f"internal error: unable to get claim info for {claim}")

@@ -1,7 +1,8 @@
 """What plugins say about the health of their devices.
 
-Every response is the complete list of a driver, and an entry lives only as long as its timeout:
-a plugin that stops reporting leaves its devices `Unknown` (kubelet: `cm/dra/healthinfo.go`).
+Every response is the complete list of a driver. What it says of a device, or the last response
+that named the device, holds only as long as its timeout: a plugin that stops reporting leaves its
+devices `Unknown` (kubelet: `cm/dra/healthinfo.go`).
 """
 
 import threading
@@ -60,15 +61,21 @@ class HealthCache:
         self._reports: dict[DeviceKey, _Report] = {}
 
     def take(self, driver: str, response: Any) -> None:
-        """Replace all that is known of *driver* by a response of its stream."""
+        """Take note of a response of the stream of *driver*.
+
+        A device that it does not name keeps what was said of it before until that is too old.
+        """
         now_s = time.monotonic()
         found = {}
         for one in response.devices:
-            timeout_s = one.health_check_timeout_seconds or self._timing.health_timeout_s
+            asked_s = one.health_check_timeout_seconds
+            timeout_s = asked_s if asked_s > 0 else self._timing.health_timeout_s
             key = (driver, one.device.pool_name, one.device.device_name)
             found[key] = _Report(_WORDS[one.health], _cut(one.message), now_s + timeout_s)
         with self._lock:
-            self._drop(driver)
+            for key, report in list(self._reports.items()):
+                if key[0] == driver and key not in found and now_s >= report.expires_s:
+                    del self._reports[key]
             self._reports.update(found)
 
     def forget(self, driver: str) -> None:
@@ -96,8 +103,18 @@ class HealthCache:
 class HealthWatch:
     """Follow the health stream of one plugin in a thread until the plugin is closed."""
 
-    def __init__(self, plugin: Plugin, service: str, cache: HealthCache, timing: Timing) -> None:
+    def __init__(
+        self,
+        plugin: Plugin,
+        service: str,
+        cache: HealthCache,
+        timing: Timing,
+        *,
+        gives_up: bool = True,
+    ) -> None:
+        """Open the stream; a watch that *gives_up* asks once only where nobody implements it."""
         self.service = service
+        self._gives_up = gives_up
         self._plugin = plugin
         self._cache = cache
         self._timing = timing
@@ -119,14 +136,18 @@ class HealthWatch:
     def _run(self) -> None:
         driver = self._plugin.info.driver
         while not self._stopped.is_set():
+            unimplemented = False
             try:
                 for response in self._responses():
                     self._cache.take(driver, response)
             except (grpc.RpcError, ValueError) as error:
                 # ValueError is grpcio's word for a channel that was closed meanwhile.
+                unimplemented = _code(error) is grpc.StatusCode.UNIMPLEMENTED
                 if not self._stopped.is_set():
                     log.info("health stream ended", driver=driver, error=str(error))
             self._cache.forget(driver)
+            if unimplemented and self._gives_up:
+                return
             self._stopped.wait(self._timing.health_retry_s)
 
     def _responses(self) -> Iterator[Any]:
@@ -144,6 +165,11 @@ def choose_health(plugin: Plugin, release: Release) -> str | None:
         if release.health_unasked or service in plugin.info.supported:
             return service
     return None
+
+
+def _code(error: Exception) -> grpc.StatusCode | None:
+    # What a stream raises is the stream itself, which carries its status.
+    return error.code() if isinstance(error, grpc.Call) else None
 
 
 def _cut(message: str) -> str:

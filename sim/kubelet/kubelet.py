@@ -107,7 +107,7 @@ class _Process:
             ClaimCache(config.root / "dra_manager_state"),
             self.plugins,
             self._get_claim,
-            appends_devices=config.release.appends_devices,
+            release=config.release,
             seed=config.seed,
         )
         self._services = Services(
@@ -213,7 +213,7 @@ class _Process:
             await asyncio.sleep(self._config.timing.reconcile_s)
             for uid in sorted(self._claims.cache.pods() - set(self._workers)):
                 try:
-                    await self._claims.unprepare(uid)
+                    await self._claims.unprepare_gone(uid)
                 except KubeletError as error:
                     log.warning("claims of a gone pod kept", pod_uid=uid, error=str(error))
 
@@ -221,7 +221,7 @@ class _Process:
         try:
             return await self._api.get("resourceclaims", name, namespace)
         except StatusError as error:
-            message = f"failed to fetch ResourceClaim {name}: {error}"
+            message = f"fetch ResourceClaim {name}: {error}"
             raise ClaimError(message) from error
 
     async def _delete_slices(self, driver: str | None) -> int:
@@ -241,8 +241,13 @@ class _Process:
         self._monitor.watch(plugin.info.driver)
         service = choose_health(plugin, self._config.release)
         if service is not None:
-            timing = self._config.timing
-            self._health_watches[plugin] = HealthWatch(plugin, service, self.health, timing)
+            self._health_watches[plugin] = HealthWatch(
+                plugin,
+                service,
+                self.health,
+                self._config.timing,
+                gives_up=self._config.release.health_ends_unimplemented,
+            )
 
     def _plugin_removed(self, plugin: Plugin) -> None:
         watch = self._health_watches.pop(plugin, None)

@@ -5,10 +5,13 @@ for extended resources from `status.extendedResourceClaimStatus` (kubelet: `cm/d
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from kube.objects import JsonObject
 from sim.kubelet.claiminfo import ClaimInfo
 from sim.kubelet.errors import ClaimError
+
+_ALL: Final = {"*", "NodePrepareResources", "NodeUnprepareResources"}
 
 
 def claim_names(pod: JsonObject) -> Iterator[tuple[str, bool]]:
@@ -19,7 +22,7 @@ def claim_names(pod: JsonObject) -> Iterator[tuple[str, bool]]:
             yield name, "resourceClaimName" not in entry
     extended = pod.get("status", {}).get("extendedResourceClaimStatus")
     if extended:
-        yield extended["resourceClaimName"], True
+        yield extended["resourceClaimName"], False
 
 
 def claim_name(pod: JsonObject, entry: JsonObject) -> str | None:
@@ -58,17 +61,38 @@ def drivers_of(claim: JsonObject) -> list[str]:
     return list(dict.fromkeys(result["driver"] for result in results))
 
 
-def wanted(pod: JsonObject, container: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield (claim name, request) for what *container* uses; an empty request means all."""
-    entries = {entry["name"]: entry for entry in pod["spec"].get("resourceClaims", [])}
-    for use in container.get("resources", {}).get("claims", []):
-        name = claim_name(pod, entries[use["name"]])
+def check_node_operations(claim: JsonObject) -> None:
+    """Refuse a claim one of whose drivers need not be called: the gate for that is off."""
+    skipped: dict[str, list[set[str]]] = {}
+    for result in claim["status"]["allocation"].get("devices", {}).get("results", []):
+        skipped.setdefault(result["driver"], []).append(set(result.get("skipNodeOperations", [])))
+    for of_devices in skipped.values():
+        every = [_ALL if "*" in operations else operations for operations in of_devices]
+        if set.intersection(*every):
+            message = (
+                f"ResourceClaim {claim['metadata']['name']}: "
+                "DRAOptionalNodeOperations feature gate is disabled on kubelet"
+            )
+            raise ClaimError(message)
+
+
+def wanted(pod: JsonObject, container: JsonObject) -> dict[str, list[str]]:
+    """Return what *container* uses: requests by claim name, an empty request meaning all."""
+    found: dict[str, list[str]] = {}
+    uses = container.get("resources", {}).get("claims", [])
+    for entry in pod["spec"].get("resourceClaims", []):
+        requests = [use.get("request", "") for use in uses if use["name"] == entry["name"]]
+        name = claim_name(pod, entry) if requests else None
         if name is not None:
-            yield name, use.get("request", "")
+            found.setdefault(name, []).extend(requests)
     extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+    resources = container.get("resources", {}).get("requests", {})
     for mapping in extended.get("requestMappings", []):
-        if mapping["containerName"] == container["name"]:
-            yield extended["resourceClaimName"], mapping["requestName"]
+        asked = str(resources.get(mapping["resourceName"], "0")) != "0"
+        if mapping["containerName"] == container["name"] and asked:
+            name = extended["resourceClaimName"]
+            found.setdefault(name, []).append(mapping["requestName"])
+    return found
 
 
 def cdi_names(info: ClaimInfo, driver: str, request: str) -> Iterator[str]:

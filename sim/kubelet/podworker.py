@@ -114,7 +114,7 @@ class PodWorker:
                 await self._services.claims.prepare(self._pod)
                 self._services.runtime.add_sandbox(self.uid)
         except KubeletError as error:
-            message = f"Failed to prepare dynamic resources: {error}"
+            message = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
             await self._services.events.warn(self._pod, "FailedPrepareDynamicResources", message)
             await self._report(waiting=("ContainerCreating", ""))
             raise
@@ -178,7 +178,7 @@ class PodWorker:
         runtime.remove_pod(self.uid)
 
     async def _unprepare(self) -> None:
-        await self._services.claims.unprepare(self.uid)
+        await self._services.claims.unprepare(self._pod)
 
     async def _report_end(self) -> None:
         if self._views():

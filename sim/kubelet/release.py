@@ -21,7 +21,18 @@ class Release:
     health_unasked: bool = False
     """Whether the stream is opened although the plugin did not advertise the service."""
     appends_devices: bool = False
-    """Whether a repeated answer adds the same devices again (kubelet up to 1.36)."""
+    """Whether a repeated answer adds its devices to those of the earlier one, where newer
+    kubelets replace them (up to 1.36; Kubernetes pull request 140274)."""
+    unprepares_by_spec: bool = False
+    """Whether a pod lets go of the claims that its spec names, prepared for it or not, where newer
+    kubelets look up what was prepared for it (up to 1.36; pull request 140212)."""
+    waits_for_unprepare: bool = True
+    """Whether a pod is refused a claim that is being unprepared, where older kubelets let it in and
+    then forget the claim (since 1.37; pull request 140527)."""
+    health_ends_unimplemented: bool = True
+    """Whether a health stream that the plugin does not implement is never asked for again."""
+    knows_node_operations: bool = True
+    """Whether a claim that skips node operations is refused for want of the feature gate."""
     knows_share_id: bool = True
 
 
@@ -44,5 +55,9 @@ def release(version: str) -> Release:
         health_services=health,
         health_unasked=minor == 36,
         appends_devices=minor <= 36,
+        unprepares_by_spec=minor <= 36,
+        waits_for_unprepare=minor >= 37,
+        health_ends_unimplemented=minor >= 37,
+        knows_node_operations=minor >= 37,
         knows_share_id=minor >= 35,
     )

@@ -71,6 +71,7 @@ class PluginServer:
     unprepare: Callable[[list[str]], dict[str, str]] = good_unprepare
     health: list[tuple[str, int, int, str]] = field(default_factory=list)
     """Device, health, timeout in seconds, message: sent when a stream opens."""
+    serves_health: bool = True
     own_endpoint: bool = True
     calls: list[Call] = field(default_factory=list)
     info_calls: int = 0
@@ -225,4 +226,7 @@ class _Health(
         self._messages = messages
 
     def NodeWatchResources(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if not self._plugin.serves_health:
+            self._plugin.health_services.append(self._version)
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "no health here")
         return self._plugin.stream(self._version, self._messages)

@@ -98,3 +98,58 @@ def test_a_restart_loses_that_claims_are_prepared(version: str, times: int) -> N
             assert view.cdi_devices == (f"example.com/gpu={uid}",) * times
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(("version", "kept"), [("1.36", ("old", "new")), ("1.37", ("new",))])
+def test_the_newer_answer_counts_alone_in_new_kubelets(version: str, kept: tuple[str, ...]) -> None:
+    """What a driver answers the second time replaces its first answer in 1.37 only."""
+
+    async def play() -> None:
+        async with scene(version=version) as node:
+            plugin, uid, _ = await node.running_pod("pod-1")
+            kept_names = tuple(f"example.com/gpu={uid}-{part}" for part in kept)
+            for part in ("old", "new"):
+                node.spec_file(f"{uid}-{part}")
+            await node.api.delete("pods", "pod-1", "default")
+            await node.reaches("pod-1", None)
+            answers = ["old", "new"]
+
+            def answer(uids: list[str]) -> dict[str, Entry]:
+                part = answers.pop(0)
+                return {one: Entry(cdi=(f"example.com/gpu={one}-{part}",)) for one in uids}
+
+            plugin.prepare = answer
+            await node.pod("pod-2", "claim")
+            await node.reaches("pod-2", "Running")
+            await node.kubelet.restart()
+            await until(node.endpoints)
+            third = await node.pod("pod-3", "claim")
+            await node.reaches("pod-3", "Running")
+            view = node.container(third)
+            assert view is not None
+            assert view.cdi_devices == kept_names
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(("version", "times"), [("1.36", 2), ("1.37", 1)])
+def test_an_answer_is_noted_as_often_as_it_says(version: str, times: int) -> None:
+    """No kubelet compares the devices of one answer; only an earlier answer makes a difference."""
+
+    async def play() -> None:
+        async with scene(version=version) as node:
+            plugin = await node.registered(node.plugin())
+            uid = await node.ready_claim("claim")
+            names = (f"example.com/gpu={uid}",) * 2
+            plugin.prepare = lambda uids: {one: Entry(cdi=names) for one in uids}
+            await node.pod("pod-1", "claim")
+            await node.reaches("pod-1", "Running")
+            await node.kubelet.restart()
+            await until(node.endpoints)
+            second = await node.pod("pod-2", "claim")
+            await node.reaches("pod-2", "Running")
+            view = node.container(second)
+            assert view is not None
+            assert view.cdi_devices == names * times
+
+    asyncio.run(play())

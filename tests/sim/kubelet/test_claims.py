@@ -223,3 +223,22 @@ def test_pods_start_side_by_side() -> None:
                 await node.reaches(f"pod-{number}", "Running")
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_a_claim_that_a_pod_names_twice_is_asked_for_twice(version: str) -> None:
+    """Kubelet does not notice the repetition and finds one answer missing, time and again."""
+
+    async def play() -> None:
+        async with scene(version=version) as node:
+            plugin = await node.registered(node.plugin())
+            uid = await node.ready_claim("claim")
+            entries = [{"name": name, "resourceClaimName": "claim"} for name in ("a", "b")]
+            pod = await node.pod("pod", resourceClaims=entries)
+            await node.reserve("claim", pod)
+            await node.told(PREPARE_FAILED, "NodePrepareResources skipped 1 ResourceClaims")
+            assert plugin.made("prepare")[0] == [uid, uid]
+            await until(lambda: len(plugin.made("prepare")) > 1)
+            assert await node.phase("pod") == "Pending"
+
+    asyncio.run(play())

@@ -31,15 +31,18 @@ def response(*devices: str, timeout_s: int = 0, message: str = "") -> Any:
     )
 
 
-def test_a_response_is_the_whole_list() -> None:
-    """A device that is missing from the next response is no longer reported."""
-    cache = HealthCache(Timing())
-    cache.take("gpu.example.com", response("dev0", "dev1"))
-    cache.take("nic.example.com", response("dev9"))
-    cache.take("gpu.example.com", response("dev0"))
-    assert set(cache.look()) == {KEY, ("nic.example.com", "pool", "dev9")}
+def test_a_device_that_is_not_named_again_keeps_its_word_until_it_is_old() -> None:
+    """The next response takes nothing back at once: a device left out expires by its timeout."""
+    cache = HealthCache(replace(Timing(), health_timeout_s=0.0))
+    cache.take("nic.example.com", response("dev9", timeout_s=60))
+    cache.take("gpu.example.com", response("dev0", timeout_s=60))
+    cache.take("gpu.example.com", response("dev1"))
+    assert cache.look()[KEY].health == "Healthy"
+    cache.take("gpu.example.com", response("dev2"))
+    other = ("nic.example.com", "pool", "dev9")
+    assert set(cache.look()) == {KEY, other, ("gpu.example.com", "pool", "dev2")}
     cache.forget("gpu.example.com")
-    assert set(cache.look()) == {("nic.example.com", "pool", "dev9")}
+    assert set(cache.look()) == {other}
 
 
 def test_an_old_report_is_unknown() -> None:
@@ -105,5 +108,23 @@ def test_a_stream_that_ends_is_forgotten_and_opened_again() -> None:
             plugin._ended.clear()
             await asyncio.to_thread(plugin.start_dra)
             await until(lambda: KEY in node.kubelet.device_health())
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(("version", "asked"), [("1.36", 3), ("1.37", 1)])
+def test_only_old_kubelets_ask_again_for_what_nobody_implements(version: str, asked: int) -> None:
+    """1.36 opens a stream that is not implemented for ever; 1.37 opens it once."""
+
+    async def play() -> None:
+        timing = replace(QUICK, health_retry_s=0.01)
+        async with scene(version=version, timing=timing) as node:
+            plugin = await node.registered(
+                node.plugin(versions=(DRA, V1ALPHA1), serves_health=False)
+            )
+            await until(lambda: len(plugin.health_services) >= asked)
+            await asyncio.sleep(0.3)
+            assert (len(plugin.health_services) > 1) is (version == "1.36")
+            assert node.kubelet.device_health() == {}
 
     asyncio.run(play())

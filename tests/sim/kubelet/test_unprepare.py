@@ -98,3 +98,55 @@ def test_a_pod_deleted_while_kubelet_was_away_is_reconciled() -> None:
             assert node.container(pod) is None
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(("version", "taken"), [("1.36", True), ("1.37", False)])
+def test_a_pod_that_never_got_its_claims_leaves_others_alone(version: str, *, taken: bool) -> None:
+    """1.36 unprepares a claim for a pod that was refused, though another pod uses it."""
+
+    async def play() -> None:
+        async with scene(version=version) as node:
+            plugin, uid, _ = await node.running_pod("pod-1")
+            await node.ready_claim("other", "nic.example.com")
+            await node.pod("pod-2", "claim", "other")
+            await node.told(PREPARE_FAILED, "DRA driver nic.example.com is not registered")
+            await node.api.delete("pods", "pod-2", "default")
+            await node.reaches("pod-2", None)
+            assert plugin.made("unprepare") == ([[uid]] if taken else [])
+            assert [claim["uid"] for claim in node.checkpoint()] == ([] if taken else [uid])
+            await node.api.delete("pods", "pod-1", "default")
+            await node.reaches("pod-1", None)
+            assert plugin.made("unprepare") == [[uid]]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_a_pod_comes_while_its_claim_is_unprepared(version: str) -> None:
+    """1.36 lets the pod run on what is then taken away; 1.37 lets it wait and prepares again."""
+
+    async def play() -> None:
+        async with scene(version=version) as node:
+            plugin, uid, _ = await node.running_pod("pod-1")
+            arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+
+            def slow(uids: list[str]) -> dict[str, str]:
+                asyncio.run_coroutine_threadsafe(arrived.wait(), loop).result(30)
+                return dict.fromkeys(uids, "")
+
+            plugin.unprepare = slow
+            await node.api.delete("pods", "pod-1", "default")
+            await until(lambda: plugin.made("unprepare"))
+            await node.pod("pod-2", "claim")
+            if version == "1.37":
+                await node.told(PREPARE_FAILED, "ResourceClaim claim is being unprepared")
+            else:
+                await node.reaches("pod-2", "Running")
+            arrived.set()
+            await node.reaches("pod-1", None)
+            await node.reaches("pod-2", "Running")
+            again = version == "1.37"
+            assert plugin.made("prepare") == ([[uid], [uid]] if again else [[uid]])
+            assert [claim["uid"] for claim in node.checkpoint()] == ([uid] if again else [])
+
+    asyncio.run(play())
