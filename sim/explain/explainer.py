@@ -24,6 +24,8 @@ from sim.scheduler.placement import Placed, Unplaced
 from sim.scheduler.podclaims import WaitingError, allocation_of, claims_of
 
 _SCHEDULER = "default-scheduler"
+_SPOILED_MAX = 5
+"""One cut file must not hide what there is to say."""
 
 
 def explain_pod(snapshot: Snapshot, key: ObjectKey, *, rules: Rules) -> Explanation:
@@ -90,8 +92,7 @@ def _explain(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules
     notes = said.notes
     if name != _SCHEDULER:
         notes = (f"the pod is for scheduler {name}; these are the rules of kube-scheduler", *notes)
-    if rules.note:
-        notes = (rules.note, *notes)
+    notes = (*filter(None, [rules.note]), *snapshot.spoiled[:_SPOILED_MAX], *notes)
     return replace(
         said,
         gates=dict(rules.gates),
@@ -137,7 +138,7 @@ def _stopped(subject: Subject, rules: Rules, reasons: tuple[Refusal, ...]) -> Ex
 
 
 def _fits(said: Explanation, found: Placed) -> Explanation:
-    pairs = zip(found.claims.pending, found.allocations, strict=True)
+    pairs = zip(found.claims.pending, found.allocations, strict=False)
     return replace(
         said,
         message=f"{said.subject} fits on node {found.node}",

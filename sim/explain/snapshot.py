@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kube.draconversion import GROUP, V1, to_v1
 from kube.objects import JsonObject, ObjectKey, key_of
+from sim.explain.shapes import fault_of
 from sim.scheduler.placement import View
 
 _PLURALS = {
@@ -17,7 +18,7 @@ _PLURALS = {
     "DeviceClass": "deviceclasses",
     "DeviceTaintRule": "devicetaintrules",
 }
-KINDS = tuple(_PLURALS)
+_NAMESPACED = ("Pod", "ResourceClaim", "ResourceClaimTemplate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class Snapshot:
     classes: Mapping[str, JsonObject] = field(default_factory=dict)
     rules: tuple[JsonObject, ...] = ()
     """DeviceTaintRules."""
+    spoiled: tuple[str, ...] = ()
+    """What was left out, and why."""
 
     def view(self) -> View:
         """Return what a scheduler sees of it."""
@@ -48,11 +51,18 @@ class Snapshot:
 
 def snapshot_of(items: Iterable[JsonObject]) -> Snapshot:
     """Sort *items* by kind; of two with one name the later counts, other kinds are left out."""
-    found: dict[str, dict[ObjectKey, JsonObject]] = {kind: {} for kind in KINDS}
+    found: dict[str, dict[ObjectKey, JsonObject]] = {kind: {} for kind in _PLURALS}
+    spoiled = []
     for item in items:
-        kind = item.get("kind")
-        if kind in found:
-            found[kind][key_of(item)] = _as_v1(item, _PLURALS[kind])
+        kind = str(item.get("kind"))
+        if kind not in found:
+            continue
+        made = _completed(_as_v1(item, _PLURALS[kind]), kind)
+        fault = fault_of(made, kind)
+        if fault:
+            spoiled.append(f"{kind} {_name_of(item)} is left out: {fault}")
+        else:
+            found[kind][key_of(made)] = made
     return Snapshot(
         nodes=tuple(found["Node"].values()),
         pods=found["Pod"],
@@ -62,7 +72,25 @@ def snapshot_of(items: Iterable[JsonObject]) -> Snapshot:
         slices=tuple(found["ResourceSlice"].values()),
         classes=_by_name(found["DeviceClass"]),
         rules=tuple(found["DeviceTaintRule"].values()),
+        spoiled=tuple(spoiled),
     )
+
+
+def _completed(item: JsonObject, kind: str) -> JsonObject:
+    """Fill in what a manifest leaves to the server: a namespace and an identity."""
+    metadata = item.get("metadata")
+    if not isinstance(metadata, dict) or kind not in _NAMESPACED:
+        return item
+    if metadata.get("namespace") and metadata.get("uid"):
+        return item
+    namespace = metadata.get("namespace") or "default"
+    uid = metadata.get("uid") or f"{kind}/{namespace}/{metadata.get('name')}"
+    return item | {"metadata": metadata | {"namespace": namespace, "uid": uid}}
+
+
+def _name_of(item: JsonObject) -> str:
+    metadata = item.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
 def _by_name(items: Mapping[ObjectKey, JsonObject]) -> dict[str, JsonObject]:

@@ -126,7 +126,7 @@ def pod(*claims: str, **spec: Any) -> Json:
 
 def snapshot(*items: Json) -> Snapshot:
     """Return a cluster with *items*, and the class `share` unless they have a class."""
-    known = any(item["kind"] == "DeviceClass" for item in items)
+    known = any(item.get("kind") == "DeviceClass" for item in items)
     return snapshot_of([*items, *([] if known else [device_class()])])
 
 
