@@ -1,0 +1,41 @@
+"""The documentation names every code and every field."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from sim.explain.model import (
+    Asked,
+    Change,
+    DeviceReason,
+    Explanation,
+    Given,
+    Holder,
+    NodeReason,
+    Subject,
+    Verdict,
+)
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "explain.md").read_text(encoding="utf-8")
+CODE = re.compile(r'"([A-Z][a-z]+(?:[A-Z][a-z]+)+)"')
+NO_CODES = {
+    *("ResourceClaim", "ResourceSlice", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule"),
+    *("PodScheduled", "NotAllowed"),
+}
+
+
+def test_every_code_is_documented() -> None:
+    """Who meets a code finds what it means."""
+    sources = (ROOT / "sim" / "explain").rglob("*.py")
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    codes = set(CODE.findall(text)) - NO_CODES
+    assert len(codes) > 30
+    assert [code for code in sorted(codes) if f"`{code}`" not in DOCUMENT] == []
+
+
+def test_every_field_is_documented() -> None:
+    """Programs read the names of fields there."""
+    kinds = (Asked, Change, DeviceReason, Explanation, Given, Holder, NodeReason, Subject)
+    names = {field.name for kind in kinds for field in fields(kind)} | set(Verdict)
+    assert [name for name in sorted(names) if f"`{name}`" not in DOCUMENT] == []
