@@ -98,8 +98,8 @@ def _claim_spec(spec: JsonObject) -> None:
 
 def _device_request(request: JsonObject) -> None:
     request.setdefault("allocationMode", "ExactCount")
-    if request["allocationMode"] == "ExactCount":
-        request.setdefault("count", 1)
+    if request["allocationMode"] == "ExactCount" and not request.get("count"):
+        request["count"] = 1
     for toleration in request.get("tolerations", ()):
         toleration.setdefault("operator", "Equal")
 

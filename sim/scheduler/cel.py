@@ -46,11 +46,16 @@ def matches(expression: str, device: Device) -> bool:
     """Tell whether *device* satisfies *expression*; raises `CelError`."""
     program = compile_selector(expression)
     answer = program.eval(_activation(expression, device))
-    if answer.type() == cel.Type.BOOL:
-        return bool(answer.value())
+    if answer.type() not in (cel.Type.BOOL, cel.Type.ERROR):
+        raise CelRuntimeError(expression, f"the result is {answer.type()} instead of BOOL")
+    try:
+        value = answer.value()
+    except TypeError as error:
+        # To the engine some dynamic values, such as an empty optional, have another type.
+        raise CelRuntimeError(expression, "the result is no BOOL") from error
     if answer.type() == cel.Type.ERROR:
-        raise CelRuntimeError(expression, str(answer.value()))
-    raise CelRuntimeError(expression, f"the result is {answer.type()} instead of BOOL")
+        raise CelRuntimeError(expression, str(value))
+    return bool(value)
 
 
 @lru_cache(maxsize=1)

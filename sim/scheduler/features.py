@@ -22,6 +22,7 @@ class Features:
     list_attributes: bool = False
     list_constraints: bool = False
     """Constraints know lists too, once the gate for lists is on."""
+    extended_resources: bool = True
     taint_rules: bool = False
     rules_need_selector: bool = False
     """A rule without a selector is for no device instead of all."""
@@ -53,6 +54,7 @@ _STABLE = Features(
     partitionable_devices=False,
     device_taints=False,
     binding_conditions=False,
+    extended_resources=False,
 )
 _FEATURES = {
     "1.34": _STABLE,
@@ -80,6 +82,7 @@ _GATES = {
     "DRADeviceTaints": "device_taints",
     "DRADeviceBindingConditions": "binding_conditions",
     "DRADeviceTaintRules": "taint_rules",
+    "DRAExtendedResource": "extended_resources",
     "DRAFractionalCapacityRange": "fractional_ranges",
     "DRAListTypeAttributes": "list_attributes",
 }

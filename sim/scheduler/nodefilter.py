@@ -5,18 +5,28 @@ selector and required node affinity, and extended resources that device plugins 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kube.objects import JsonObject
 from kube.quantity import parse
+from sim.scheduler.extended import offers
 from sim.scheduler.nodes import parse_node, selects
 from sim.scheduler.taints import taint_text, untolerated
 
 _CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
-def unfit(pod: JsonObject, node: JsonObject, pods: Iterable[JsonObject]) -> str:
-    """Return why *node* cannot run *pod* beside *pods*, in the scheduler's words, or nothing."""
+def unfit(
+    pod: JsonObject,
+    node: JsonObject,
+    pods: Iterable[JsonObject],
+    *,
+    by_claims: Collection[str] = (),
+) -> str:
+    """Return why *node* cannot run *pod* beside *pods*, in the scheduler's words, or nothing.
+
+    *by_claims* are resources that claims serve on nodes that do not offer them.
+    """
     spec, node_spec = pod["spec"], node.get("spec") or {}
     tolerations = spec.get("tolerations") or ()
     if node_spec.get("unschedulable") and untolerated([_CORDONED], tolerations):
@@ -26,7 +36,7 @@ def unfit(pod: JsonObject, node: JsonObject, pods: Iterable[JsonObject]) -> str:
         return f"node(s) had untolerated taint {taint_text(taint)}"
     if not _chosen(spec, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    return _lacking(pod, node, pods)
+    return _lacking(pod, node, pods, by_claims)
 
 
 def _chosen(spec: JsonObject, node: JsonObject) -> bool:
@@ -39,8 +49,14 @@ def _chosen(spec: JsonObject, node: JsonObject) -> bool:
     return required is None or selects(required, here)
 
 
-def _lacking(pod: JsonObject, node: JsonObject, pods: Iterable[JsonObject]) -> str:
-    asked = _extended(pod)
+def _lacking(
+    pod: JsonObject, node: JsonObject, pods: Iterable[JsonObject], by_claims: Collection[str]
+) -> str:
+    asked = {
+        resource: nanos
+        for resource, nanos in _extended(pod).items()
+        if resource not in by_claims or offers(node, resource)
+    }
     if not asked:
         return ""
     offered = (node.get("status") or {}).get("allocatable") or {}

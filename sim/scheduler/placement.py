@@ -4,11 +4,12 @@ Nodes are tried in the order of their names. Of those that can serve all claims 
 highest rank of alternatives wins, as the scheduler scores `firstAvailable`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kube.objects import JsonObject, ObjectKey
-from sim.scheduler.allocator import AllocationResult, Allocator, Cluster, Outcome
+from sim.scheduler.allocator import Allocator, Cluster, Outcome
+from sim.scheduler.extended import Extended, asked_of_classes, extended
 from sim.scheduler.nodefilter import unfit
 from sim.scheduler.nodes import parse_node, selects
 from sim.scheduler.podclaims import PodClaims, allocation_of, claims_of
@@ -39,6 +40,11 @@ class Placed:
     node: str
     claims: PodClaims
     allocations: tuple[JsonObject, ...]
+    """Those of the pending claims, and last that of the claim for extended resources."""
+    extended: Extended | None = None
+    """The claim that is to be made first, if the pod needs one there."""
+    score: int = 0
+    """Grows with how early the chosen alternatives stand in their requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,28 +71,44 @@ def place(
     claims = claims_of(pod, view.claims)
     held = usage_of(view.claims.values()) if usage is None else usage
     cluster = Cluster(slices=view.slices, classes=view.classes, usage=held, rules=view.rules)
+    by_resource = (
+        asked_of_classes(pod, view.classes) if allocator.features.extended_resources else {}
+    )
     refusals: dict[str, str] = {}
     verdicts: list[DeviceVerdict] = []
-    best: tuple[int, str, AllocationResult] | None = None
+    best: Placed | None = None
     for node in sorted(view.nodes, key=lambda item: str(item["metadata"]["name"])):
         name = node["metadata"]["name"]
-        refusal = unfit(pod, node, view.pods.values()) or _unreachable(claims, node)
+        refusal = unfit(pod, node, view.pods.values(), by_claims=by_resource)
+        refusal = refusal or _unreachable(claims, node)
         if refusal:
             refusals[name] = refusal
             continue
-        result = allocator.allocate(claims.pending, node=node, cluster=cluster)
+        more = extended(pod, node, by_resource)
+        wanted = (*claims.pending, more.claim) if more else claims.pending
+        result = allocator.allocate(wanted, node=node, cluster=cluster)
         if result.outcome is Outcome.ALLOCATED:
-            if best is None or result.score > best[0]:
-                best = (result.score, name, result)
+            if best is None or result.score > best.score:
+                best = Placed(
+                    node=name,
+                    claims=claims,
+                    allocations=result.allocations,
+                    extended=more,
+                    score=result.score,
+                )
             continue
-        verdicts += result.verdicts
         if result.outcome is Outcome.FATAL:
             return Unplaced(
                 refusals=refusals, fatal=result.message, code=result.code, verdicts=result.verdicts
             )
+        verdicts += result.verdicts
         refusals[name] = result.message or NO_DEVICES
-    if best is not None:
-        return Placed(node=best[1], claims=claims, allocations=best[2].allocations)
+    return best or _unplaced(claims, refusals, verdicts)
+
+
+def _unplaced(
+    claims: PodClaims, refusals: Mapping[str, str], verdicts: Iterable[DeviceVerdict]
+) -> Unplaced:
     stranded = claims.fresh() if OTHER_NODE in refusals.values() else ()
     return Unplaced(refusals=refusals, verdicts=tuple(verdicts), stranded=stranded)
 

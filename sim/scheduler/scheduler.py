@@ -15,6 +15,7 @@ from sim.apiserver.api import STRATEGIC_PATCH, Api
 from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import timestamp
 from sim.scheduler.allocator import Allocator
+from sim.scheduler.extended import Extended
 from sim.scheduler.mirror import Mirror
 from sim.scheduler.nodefilter import finished
 from sim.scheduler.placement import Placed, View, place
@@ -118,7 +119,10 @@ class Scheduler:
         )
 
     async def _bind(self, pod: JsonObject, placed: Placed) -> None:
-        for claim, allocation in zip(placed.claims.pending, placed.allocations, strict=True):
+        pending = list(placed.claims.pending)
+        if placed.extended:
+            pending.append(await self._make_claim(placed.extended, pod))
+        for claim, allocation in zip(pending, placed.allocations, strict=True):
             await self._reserve(claim, pod, allocation)
         for claim in placed.claims.allocated:
             if not reserves(claim, pod):
@@ -128,6 +132,26 @@ class Scheduler:
         self._pods.put(await self._api.get("pods", key.name, key.namespace))
         self._pending.pop(key, None)
         log.info("pod bound", pod=str(key), node=placed.node)
+
+    async def _make_claim(self, extended: Extended, pod: JsonObject) -> JsonObject:
+        """Make the claim for extended resources, and note it in the pod for its kubelet."""
+        metadata = {key: it for key, it in extended.claim["metadata"].items() if key != "name"}
+        claim = await self._api.create("resourceclaims", {**extended.claim, "metadata": metadata})
+        self._claims.put(claim)
+        status = {
+            "resourceClaimName": claim["metadata"]["name"],
+            "requestMappings": list(extended.mappings),
+        }
+        key = key_of(pod)
+        await self._api.patch(
+            "pods",
+            key.name,
+            {"status": {"extendedResourceClaimStatus": status}},
+            namespace=key.namespace,
+            content_type=STRATEGIC_PATCH,
+            subresource="status",
+        )
+        return claim
 
     async def _reserve(
         self, claim: JsonObject, pod: JsonObject, allocation: JsonObject | None

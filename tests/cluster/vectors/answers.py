@@ -32,13 +32,17 @@ def rejected(what: str, error: ApiError) -> Answer:
     return {"refused": "rejected", "object": what, "message": error.message}
 
 
-def placed(node: str | None, allocations: Sequence[Json]) -> Answer:
-    """Return the answer that gives devices; *node* is missing while a binding waits."""
+def placed(node: str | None, allocations: Sequence[Json], mappings: Sequence[Json] = ()) -> Answer:
+    """Return the answer that gives devices; *node* is missing while a binding waits.
+
+    *mappings* say which request serves which container's extended resource.
+    """
     kept = [
         {key: value for key, value in each.items() if key != "allocationTimestamp"}
         for each in allocations
     ]
-    return {"node": node, "allocations": with_stars(kept)}
+    answer: Answer = {"node": node, "allocations": with_stars(kept)}
+    return answer | ({"mappings": list(mappings)} if mappings else {})
 
 
 def refused(condition: Json) -> Answer:

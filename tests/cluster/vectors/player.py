@@ -78,7 +78,8 @@ class Player:
             if len(found) == len(allocations):
                 has_devices_s = has_devices_s or time.monotonic()
                 if node or time.monotonic() - has_devices_s > _WAITING_S:
-                    return placed(node, found)
+                    extended = pod.get("status", {}).get("extendedResourceClaimStatus") or {}
+                    return placed(node, found, extended.get("requestMappings", ()))
             time.sleep(_POLL_S)
         message = f"{vector.name}: the scheduler says nothing"
         raise AssertionError(message)

@@ -83,7 +83,7 @@ BAD: dict[str, tuple[JsonObject, str]] = {
         "spec.devices.requests",
     ),
     "a count for all": (_exactly(allocationMode="All", count=1), f"{REQUEST}.exactly.count"),
-    "a count of zero": (_exactly(count=0), f"{REQUEST}.exactly.count"),
+    "a count below zero": (_exactly(count=-1), f"{REQUEST}.exactly.count"),
     "an unknown mode": (_exactly(allocationMode="Some"), f"{REQUEST}.exactly.allocationMode"),
     "no class": (_exactly(deviceClassName=""), f"{REQUEST}.exactly.deviceClassName"),
     "a capacity with a dash": (

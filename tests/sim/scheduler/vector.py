@@ -21,6 +21,7 @@ Json = dict[str, Any]
 FOLDER: Final = Path(__file__).parent / "vectors"
 POD: Final = "pod"
 HELD: Final = "held"
+LOOKS: Final = "looks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +104,25 @@ class Vector:
         }
 
     def held(self) -> tuple[Json, ...]:
-        """Return the claim of somebody else that holds what is taken, if anything is."""
+        """Return the claim of somebody else that holds what is taken, if anything is.
+
+        `state` says what: `dedicated`, `shared` and `used` as the allocator counts them, and
+        `admin` for devices that the claim has for admin access alone.
+        """
         results = list(_held_results(self.data["state"]))
         if not results:
             return ()
-        request = {"name": HELD, "exactly": {"deviceClassName": HELD}}
+        exactly = {"deviceClassName": HELD}
+        requests = [
+            {"name": HELD, "exactly": exactly},
+            {"name": LOOKS, "exactly": {**exactly, "adminAccess": True}},
+        ]
         return (
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "ResourceClaim",
                 "metadata": {"name": HELD, "namespace": self.namespace},
-                "spec": {"devices": {"requests": [request]}},
+                "spec": {"devices": {"requests": requests}},
                 "status": {"allocation": {"devices": {"results": results}}},
             },
         )
@@ -156,6 +165,8 @@ def with_stars(allocations: Sequence[Json]) -> list[Json]:
 
 
 def _held_results(state: Json) -> Iterator[Json]:
+    for item in state.get("admin") or ():
+        yield {"request": LOOKS, "adminAccess": True, **item}
     for item in state.get("dedicated") or ():
         yield {"request": HELD, **item}
     amounts = {_device(item): item["capacity"] for item in state.get("used") or ()}
