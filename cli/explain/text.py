@@ -52,7 +52,7 @@ def lines_of(said: Explanation) -> list[Line]:
     lines += [Line(f"  {_reason(it)}") for it in said.reasons]
     if said.nodes:
         lines += _nodes(said)
-    if said.verdict is Verdict.PENDING and said.nodes + said.reasons:
+    if said.verdict is Verdict.PENDING and not said.node:
         lines += _changes(said)
     return lines
 

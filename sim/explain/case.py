@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kube.objects import JsonObject
 from sim.explain.holding import Holdings
 from sim.explain.naming import Places, places_of
 from sim.scheduler.allocator import Allocator, Cluster
 from sim.scheduler.devices import Device, DeviceId
+from sim.scheduler.extended import asked_of_classes, extended
 from sim.scheduler.placement import Placed, Unplaced, View, place
 from sim.scheduler.podclaims import PodClaims, claims_of
 from sim.scheduler.usage import usage_of
@@ -46,6 +48,7 @@ class Case:
 def case_of(pod: JsonObject, view: View, allocator: Allocator) -> Case:
     """Look up the claims of *pod*; raises `WaitingError` and `QuantityError`."""
     claims = claims_of(pod, view.claims)
+    made = _made_for(pod, view, allocator)
     return Case(
         pod=pod,
         view=view,
@@ -59,5 +62,14 @@ def case_of(pod: JsonObject, view: View, allocator: Allocator) -> Case:
         ),
         nodes={str(node["metadata"]["name"]): node for node in view.nodes},
         holdings=Holdings(view.claims.values()),
-        places=places_of(claims.pending),
+        places=places_of((*claims.pending, *made)),
     )
+
+
+def _made_for(pod: JsonObject, view: View, allocator: Allocator) -> tuple[JsonObject, ...]:
+    """Return the claim that the scheduler would make for extended resources, if for any node."""
+    if not allocator.features.extended_resources:
+        return ()
+    by_resource = asked_of_classes(pod, view.classes)
+    made = (extended(pod, node, by_resource) for node in view.nodes) if by_resource else ()
+    return tuple(islice((it.claim for it in made if it), 1))

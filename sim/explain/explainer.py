@@ -11,6 +11,7 @@ from sim.explain.case import Case, case_of
 from sim.explain.changes import smallest_changes
 from sim.explain.devicereasons import device_reason
 from sim.explain.fatal import fatal_refusal
+from sim.explain.generating import generated
 from sim.explain.model import DeviceReason, Explanation, Given, NodeReason, Subject, Verdict
 from sim.explain.naming import asked_of
 from sim.explain.nodereasons import node_refusal
@@ -18,12 +19,20 @@ from sim.explain.remedies import remedy_of
 from sim.explain.rules import Rules
 from sim.explain.snapshot import Snapshot
 from sim.explain.subjects import check_protocol, claim_of, placing_of, pod_of
-from sim.explain.waiting import admin_forbidden, gated, label_namespace, waiting
+from sim.explain.waiting import (
+    admin_forbidden,
+    gated,
+    label_namespace,
+    ungated,
+    waiting,
+)
 from sim.scheduler.nodefilter import finished
 from sim.scheduler.placement import Placed, Unplaced
 from sim.scheduler.podclaims import WaitingError, allocation_of, claims_of
 
 _SCHEDULER = "default-scheduler"
+_PASSING = {"ClaimNotGenerated", "SchedulingGated"}
+"""What goes by without anything that concerns devices."""
 _SPOILED_MAX = 5
 """One cut file must not hide what there is to say."""
 
@@ -104,6 +113,8 @@ def _explain(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules
 
 def _judged(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules) -> Explanation:
     before = gated(pod) + waiting(pod, snapshot)
+    if before and {it.code for it in before} <= _PASSING:
+        return _judged_later(snapshot, pod, subject, rules)
     if before:
         return _stopped(subject, rules, before)
     allocator = rules.allocator(Answers())
@@ -127,6 +138,19 @@ def _judged(snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules)
     return _pending(said, case, found, forbidden, rules)
 
 
+def _judged_later(
+    snapshot: Snapshot, pod: JsonObject, subject: Subject, rules: Rules
+) -> Explanation:
+    """Tell what will become of *pod* once what it waits for has happened."""
+    before = gated(pod) + waiting(pod, snapshot)
+    then, after = generated(ungated(pod), snapshot)
+    said = _judged(after, then, subject, rules)
+    message = said.message
+    if said.verdict is Verdict.FITS:
+        message = f"{subject} is pending, and then fits on node {said.node}"
+    return replace(said, verdict=Verdict.PENDING, message=message, reasons=before + said.reasons)
+
+
 def _stopped(subject: Subject, rules: Rules, reasons: tuple[Refusal, ...]) -> Explanation:
     return Explanation(
         subject=subject,
@@ -138,7 +162,8 @@ def _stopped(subject: Subject, rules: Rules, reasons: tuple[Refusal, ...]) -> Ex
 
 
 def _fits(said: Explanation, found: Placed) -> Explanation:
-    pairs = zip(found.claims.pending, found.allocations, strict=False)
+    made = (found.extended.claim,) if found.extended else ()
+    pairs = zip((*found.claims.pending, *made), found.allocations, strict=True)
     return replace(
         said,
         message=f"{said.subject} fits on node {found.node}",

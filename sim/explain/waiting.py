@@ -27,6 +27,11 @@ def gated(pod: JsonObject) -> tuple[Refusal, ...]:
     return tuple(found)
 
 
+def ungated(pod: JsonObject) -> JsonObject:
+    """Return *pod* without its scheduling gates."""
+    return {**pod, "spec": {key: it for key, it in pod["spec"].items() if key != "schedulingGates"}}
+
+
 def waiting(pod: JsonObject, snapshot: Snapshot) -> tuple[Refusal, ...]:
     """Return what is wrong with the claims of *pod*, apart from devices."""
     return tuple(_waiting(pod, snapshot))

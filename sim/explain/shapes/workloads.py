@@ -38,7 +38,7 @@ class _Resources(TypedDict, total=False):
 
 
 class _Container(TypedDict, total=False):
-    name: str
+    name: Required[str]
     resources: _Resources | None
 
 

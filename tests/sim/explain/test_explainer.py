@@ -57,7 +57,6 @@ def test_what_fits_is_said_with_its_devices() -> None:
     [
         ([pod()], "ClaimMissing", "want"),
         ([pod(resourceClaims=GENERATED)], "TemplateMissing", "small"),
-        ([pod(resourceClaims=GENERATED), TEMPLATE], "ClaimNotGenerated", "small"),
         (
             [
                 {**pod(resourceClaims=GENERATED)}
@@ -80,11 +79,6 @@ def test_what_fits_is_said_with_its_devices() -> None:
             "ClaimReservedFull",
             "want",
         ),
-        (
-            [pod(schedulingGates=[{"name": "example.com/later"}])],
-            "SchedulingGated",
-            "example.com/later",
-        ),
     ],
 )
 def test_a_pod_whose_claims_are_not_there_waits_for_them(
@@ -96,6 +90,33 @@ def test_a_pod_whose_claims_are_not_there_waits_for_them(
     assert (said.verdict, refusal.code, refusal.value) == ("pending", code, value)
     assert refusal.remedy
     assert (said.nodes, said.changes) == ((), ())
+
+
+GATED = {"schedulingGates": [{"name": "example.com/later"}]}
+
+
+@pytest.mark.parametrize(
+    ("items", "codes"),
+    [
+        ([pod(resourceClaims=GENERATED), TEMPLATE], ["ClaimNotGenerated"]),
+        ([pod(**GATED), claim()], ["SchedulingGated"]),
+        (
+            [pod(resourceClaims=GENERATED, **GATED), TEMPLATE],
+            ["SchedulingGated", "ClaimNotGenerated"],
+        ),
+    ],
+)
+def test_a_pod_that_waits_for_what_passes_is_told_what_comes_then(
+    items: list[Json], codes: list[str]
+) -> None:
+    """A claim that a controller makes, or a gate, does not hide where the pod would go."""
+    said = explained(*_there(), *items)
+    assert (said.verdict, [it.code for it in said.reasons]) == ("pending", codes)
+    assert said.message == "pod default/trainer is pending, and then fits on node a"
+    assert [it.device for it in said.given] == ["g0"]
+    full = explained(*_there(unschedulable=True), *items)
+    assert [it.code for it in full.reasons] == codes
+    assert (node_codes(full), change_codes(full)) == ({"a": "NodeUnschedulable"}, ["Uncordon"])
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,24 @@ def test_what_is_not_there_cannot_be_explained() -> None:
 
 
 def test_pods_of_the_annotation_protocol_are_left_to_it() -> None:
-    """A pod with GPU limits and no claim is decided elsewhere, unless a class serves the limit."""
+    """A pod with GPU limits, no claim and no class for the limits is decided elsewhere."""
     containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
     legacy = pod(resourceClaims=[], containers=containers)
     with pytest.raises(OtherProtocolError, match="annotation protocol"):
         explained(*_there(), legacy)
+
+
+def test_a_limit_that_a_class_serves_is_explained_like_a_claim() -> None:
+    """The scheduler makes the claim; what holds its device is told, and freed on trial."""
+    containers = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]
+    legacy = pod(resourceClaims=[], containers=containers)
     served = device_class("share", extendedResourceName="nvidia.com/gpu")
-    assert explained(*_there(), legacy, served).verdict in {"fits", "pending"}
+    said = explained(*_there(), legacy, served)
+    assert (said.verdict, [it.device for it in said.given]) == ("fits", ["g0"])
+    amounts = {"memory": "30Gi", "shares": "1"}
+    busy = holding("other", "a", "g0", capacity=amounts, pods=("x",))
+    said = explained(*_there(), legacy, served, busy)
+    (told,) = said.nodes[0].devices
+    assert (told.request, told.refusal.code) == ("container-0-request-0", "MemoryInsufficient")
+    assert [(it.request, it.device_class) for it in said.asked] == [(told.request, "share")]
+    assert [it.code for it in said.changes] == ["WaitForClaim"]
