@@ -14,7 +14,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_command() -> None:
     """Somebody who types `gpuslice --help` sees what there is."""
     said = run("--help").stdout
-    assert all(command in said for command in ("node-agent", "discover", "demo"))
+    assert all(command in said for command in ("node-agent", "discover", "demo", "explain"))
 
 
 def test_the_node_agent_explains_its_settings() -> None:
