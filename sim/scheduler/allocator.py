@@ -146,20 +146,6 @@ class Allocator:
         )
 
 
-def allocate(
-    claims: Sequence[JsonObject],
-    *,
-    node: JsonObject,
-    slices: Sequence[JsonObject],
-    classes: Mapping[str, JsonObject],
-    state: Usage,
-    profile: str,
-) -> AllocationResult:
-    """Allocate once, without keeping anything."""
-    cluster = Cluster(slices=slices, classes=classes, usage=state)
-    return Allocator(profile).allocate(claims, node=node, cluster=cluster)
-
-
 def _chosen(claim: Claim, index: int, search: Search) -> list[Wanted]:
     return [
         request.alternatives[search.chosen.get((index, position), 0)]

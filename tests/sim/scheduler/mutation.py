@@ -1,10 +1,12 @@
-"""The simulated scheduler with one place of its source changed, loaded beside the real one.
+"""The simulated scheduler with one place of its source changed, loaded beside the usual one.
 
+`mutations.json` has one change for each rule of device allocation, which breaks it.
 Modules are loaded anew, so that what they import from each other is the changed code; those that
 the change does not concern in any way stay, for they keep costly things such as the CEL engine.
 """
 
 import importlib
+import json
 import sys
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder, SourceLoader
@@ -23,9 +25,13 @@ _KEPT: Final = ("amounts", "cel", "cel_library", "devices", "errors", "features"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """A *rule* that is broken by writing *new* for *old*, which stands once in *module*."""
+    """A *rule* that is broken by writing *new* for *old*, which stands once in *module*.
+
+    *shown_by* names a recorded case that comes out otherwise then.
+    """
 
     rule: str
+    shown_by: str
     module: str
     old: str
     new: str
@@ -48,6 +54,12 @@ class Simulated:
     placement: Any
     allocator: Any
     reasons: Any
+
+
+def read_mutations() -> tuple[Mutation, ...]:
+    """Read all changes."""
+    items = json.loads((Path(__file__).parent / "mutations.json").read_text())
+    return tuple(Mutation(**item) for item in items)
 
 
 def load(mutation: Mutation) -> Simulated:
