@@ -48,7 +48,7 @@ def read(source: Path | None, namespace: str | None) -> Found:
 
 
 def _cluster(kubeconfig: Path | None, namespace: str | None) -> Found:
-    logs.configure("error", json=False)
+    logs.configure("error", json=False, for_good=False)
     try:
         config = load_config(str(kubeconfig) if kubeconfig else None)
         client = VersionedClient(config, user_agent="gpuslice-explain", timeout_s=_TIMEOUT_S)

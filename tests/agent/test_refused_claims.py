@@ -242,7 +242,7 @@ def test_a_device_that_went_away_is_refused(running: Scene) -> None:
     gpus = host.gpus_file.read_text(encoding="utf-8").partition("\n")[2]
 
     host.set_gpus("gpus: [{profile: l4}]")
-    eventually(lambda: gone not in published(running))
+    eventually(lambda: gone in tainted(running))
 
     new = running.control.claim(share(gone))
     for claim in (old, new):
@@ -252,6 +252,7 @@ def test_a_device_that_went_away_is_refused(running: Scene) -> None:
     assert host.holdings() == held(old.uid)
     assert running.kubelet.unprepare(old) == ""
     assert host.holdings() == Holdings()
+    eventually(lambda: gone not in published(running))
     host.set_gpus(gpus)
     eventually(lambda: gone in published(running))
     assert running.kubelet.prepare(new).error == ""
@@ -262,3 +263,10 @@ def published(running: Scene) -> set[str]:
     """Return the names of the devices in the slices."""
     slices = running.control.slices()
     return {device["name"] for one in slices for device in one["spec"].get("devices", [])}
+
+
+def tainted(running: Scene) -> set[str]:
+    """Return the names of the devices in the slices that have taints."""
+    slices = running.control.slices()
+    devices = [device for item in slices for device in item["spec"].get("devices", ())]
+    return {device["name"] for device in devices if "taints" in device}
