@@ -133,7 +133,8 @@ class RegionResets:
         try:
             outcome = reset_region(path)
         except StoreError as error:
-            if path.exists():
+            # It may be gone, or another one may have been made in its place since.
+            if path.exists() and not isinstance(error.__cause__, FileNotFoundError):
                 self._cannot(error)
             return
         now_s = time.monotonic()

@@ -138,7 +138,7 @@ def test_regions_that_are_removed_meanwhile_do_no_harm(store: RegionStore) -> No
         leave_marks(store.path(UID))
         eventually(lambda: is_empty(store.path(UID)))
         assert resets.problem() is None
-    assert {each["event"] for each in logs} == {"region reset"}
+    assert {each["event"] for each in logs} == {"region reset"}, logs
 
 
 _RESTLESS = """
