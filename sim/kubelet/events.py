@@ -1,5 +1,6 @@
 """Events on pods, repeated ones counted instead of written anew, as client-go does it."""
 
+import time
 from datetime import UTC, datetime
 
 import structlog
@@ -42,11 +43,14 @@ class PodEvents:
             log.warning("event not written", pod_uid=meta["uid"], error=str(error))
 
     async def _create(self, meta: JsonObject, reason: str, message: str) -> str:
-        time = now()
+        written = now()
         event = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+            "metadata": {
+                "name": f"{meta['name']}.{time.time_ns():x}",
+                "namespace": meta["namespace"],
+            },
             "involvedObject": {
                 "apiVersion": "v1",
                 "kind": "Pod",
@@ -58,8 +62,8 @@ class PodEvents:
             "reason": reason,
             "message": message,
             "count": 1,
-            "firstTimestamp": time,
-            "lastTimestamp": time,
+            "firstTimestamp": written,
+            "lastTimestamp": written,
             "source": {"component": "kubelet", "host": self._node},
             "reportingComponent": "kubelet",
             "reportingInstance": self._node,

@@ -3,20 +3,21 @@
 Directories come in order of rising priority (`/etc/cdi`, then `/var/run/cdi`). A device of a
 higher directory hides one of a lower; two at the same priority take each other away for
 everybody, whatever a lower directory defines. A broken file loses only itself. Only `.json` and
-`.yaml` files directly in a directory count, hidden ones too.
+`.yaml` files directly in a directory count, hidden ones too. A directory that is there and cannot
+be read ends the search, and the directories after it are not looked at.
 """
 
-import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
-import yaml
 
 from sim.runtime.errors import SpecError, UnresolvableDevicesError
 from sim.runtime.spec import Device, Edits, Spec, parse
+from sim.runtime.text import decode
 
 log = structlog.get_logger(__name__)
 
@@ -51,9 +52,14 @@ def scan(directories: Sequence[Path]) -> Registry:
     registry = Registry()
     conflicts: set[str] = set()
     for priority, directory in enumerate(directories):
-        for path in _spec_files(directory):
+        try:
+            paths = _spec_files(directory)
+        except OSError as error:
+            log.warning("cdi directory not read", path=str(directory), error=str(error))
+            break
+        for path in paths:
             try:
-                spec = parse(_decode(path))
+                spec = parse(decode(path.read_bytes()))
             except (OSError, SpecError) as error:
                 registry.blame(path, str(error))
                 continue
@@ -81,25 +87,11 @@ def resolve(registry: Registry, names: Sequence[str]) -> list[Edits]:
 
 def _spec_files(directory: Path) -> list[Path]:
     try:
-        entries = sorted(directory.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
+        with os.scandir(directory) as entries:
+            names = [one.name for one in entries if not one.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
         return []
-    return [path for path in entries if path.suffix in _SUFFIXES and path.is_file()]
-
-
-def _decode(path: Path) -> Any:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".json":
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            message = f"not JSON: {error}"
-            raise SpecError(message) from error
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        message = f"not YAML: {error}"
-        raise SpecError(message) from error
+    return [directory / name for name in sorted(names) if name.endswith(_SUFFIXES)]
 
 
 def _definitions(spec: Spec, path: Path, priority: int) -> dict[str, Definition]:

@@ -52,6 +52,7 @@ class HookView:
     path: str
     args: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    timeout_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,21 +2,33 @@
 
 Environment: the last assignment wins and replaces the pod's value in its place. Device nodes and
 mounts replace what has the same path; mounts end up stably sorted by depth. Hooks are appended
-and never compared, which is why a name requested twice runs its hooks twice.
+and never compared, which is why a name requested twice runs its hooks twice. So are the rules of
+the device cgroup.
 """
 
 import os
+import posixpath
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sim.driverroot import numbers_of
 from sim.runtime.container import DeviceView, HookView, MountView
 from sim.runtime.errors import InjectionError
-from sim.runtime.spec import DeviceNode, Edits, Mount
+from sim.runtime.spec import DeviceNode, Edits, IntelRdt, Mount
 
-_KINDS = {"c": stat.S_ISCHR, "u": stat.S_ISCHR, "b": stat.S_ISBLK, "p": stat.S_ISFIFO}
+_KINDS = {"c": stat.S_ISCHR, "b": stat.S_ISBLK, "p": stat.S_ISFIFO}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRule:
+    """What the device cgroup lets the container do with a device; no *access* means nothing."""
+
+    type: str
+    major: int
+    minor: int
+    access: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +41,10 @@ class Draft:
     devices: list[DeviceView] = field(default_factory=list)
     hooks: list[HookView] = field(default_factory=list)
     additional_gids: list[int] = field(default_factory=list)
+    device_rules: list[DeviceRule] = field(default_factory=list)
+    net_devices: dict[str, str] = field(default_factory=dict)
+    """Names in the container by names on the host."""
+    intel_rdt: IntelRdt | None = None
 
 
 def on_host(root: Path, path: str) -> Path:
@@ -42,22 +58,43 @@ def on_host(root: Path, path: str) -> Path:
     return root / path.lstrip("/")
 
 
-def apply(draft: Draft, edits: Iterable[Edits]) -> None:
-    """Apply *edits* in order; raise `InjectionError` where the host lacks something."""
+def apply(draft: Draft, edits: Sequence[Edits]) -> None:
+    """Apply *edits* as one; raise `InjectionError` where the host lacks a device."""
+    _check_together(edits)
     for one in edits:
         for assignment in one.env:
             key, _, value = assignment.partition("=")
             draft.env[key] = value
         for node in one.device_nodes:
             _add_device(draft, _device(draft.host_root, node))
+        draft.net_devices |= {each.host_interface_name: each.name for each in one.net_devices}
         for mount in one.mounts:
             add_mount(draft, _mount(draft.host_root, mount))
         draft.hooks.extend(
-            HookView(hook_name=hook.hook_name, path=hook.path, args=hook.args, env=hook.env)
+            HookView(
+                hook_name=hook.hook_name,
+                path=hook.path,
+                args=hook.args,
+                env=hook.env,
+                timeout_s=hook.timeout,
+            )
             for hook in one.hooks
         )
+        draft.intel_rdt = one.intel_rdt or draft.intel_rdt
         _add_gids(draft, one.additional_gids)
-    sort_mounts(draft)
+    if any(one.mounts for one in edits):
+        sort_mounts(draft)
+
+
+def check_mounts(draft: Draft) -> None:
+    """Check that all that is to be mounted exists; raise `InjectionError`.
+
+    The CDI library does not look; the OCI runtime finds out.
+    """
+    for mount in draft.mounts:
+        if mount.source is not None and not Path(mount.source).exists():
+            message = f"failed to mount {mount.host_path}: no such file or directory"
+            raise InjectionError(message)
 
 
 def add_mount(draft: Draft, mount: MountView) -> None:
@@ -67,15 +104,35 @@ def add_mount(draft: Draft, mount: MountView) -> None:
 
 
 def sort_mounts(draft: Draft) -> None:
-    """Sort by depth, so that no mount hides a deeper one; equals keep their order."""
-    draft.mounts.sort(
-        key=lambda mount: len([part for part in mount.container_path.split("/") if part])
+    """Sort by depth, so that no mount hides a deeper one; equals keep their order.
+
+    The depth is the number of slashes, so `/` lies as deep as `/a`.
+    """
+    draft.mounts.sort(key=lambda mount: _clean(mount.container_path).count("/"))
+
+
+def _clean(path: str) -> str:
+    # Python keeps two leading slashes, as POSIX allows.
+    return (
+        "/" + posixpath.normpath(path).lstrip("/") if path[:1] == "/" else posixpath.normpath(path)
     )
+
+
+def _check_together(edits: Sequence[Edits]) -> None:
+    """Check what no file shows alone: two devices may want one network interface."""
+    devices = [one for each in edits for one in each.net_devices]
+    for names in ([one.host_interface_name for one in devices], [one.name for one in devices]):
+        if len(set(names)) != len(names):
+            message = f"invalid linux net device, duplicate among {', '.join(names)}"
+            raise InjectionError(message)
 
 
 def _add_device(draft: Draft, device: DeviceView) -> None:
     draft.devices = [old for old in draft.devices if old.path != device.path]
     draft.devices.append(device)
+    if device.type in {"b", "c"}:
+        rule = DeviceRule(device.type, device.major, device.minor, device.permissions)
+        draft.device_rules.append(rule)
 
 
 def _add_gids(draft: Draft, gids: Sequence[int]) -> None:
@@ -88,12 +145,9 @@ def _mount(root: Path, mount: Mount) -> MountView:
     source: Path | None = on_host(root, mount.host_path)
     if mount.type not in {"", "bind"} and not {"bind", "rbind"} & set(mount.options):
         source = None
-    if source is not None and not source.exists():
-        message = f"failed to mount {mount.host_path}: no such file or directory"
-        raise InjectionError(message)
     return MountView(
         container_path=mount.container_path,
-        type=mount.type or "bind",
+        type=mount.type,
         options=mount.options,
         host_path=mount.host_path,
         source=None if source is None else str(source),
@@ -102,37 +156,69 @@ def _mount(root: Path, mount: Mount) -> MountView:
 
 def _device(root: Path, node: DeviceNode) -> DeviceView:
     host_path = node.host_path or node.path
-    known = node.type and (node.major or node.type == "p")
-    given = (str(node.type), node.major, node.minor)
-    kind, major, minor = given if known else _ask_host(root, node, host_path)
+    known = bool(node.type and (node.major or node.type == "p"))
+    found = _look(on_host(root, host_path), host_path, needed=not known)
+    kind: str = node.type
+    major, minor = node.major, node.minor
+    if not known and found is not None:
+        kind, major, minor = _completed(node, found, host_path)
+    mode = node.file_mode
+    if mode is None and found is not None:
+        mode = found.mode
     return DeviceView(
         path=node.path,
         host_path=host_path,
         type=kind,
         major=major,
         minor=minor,
-        permissions=node.permissions or "rwm",
-        file_mode=node.file_mode,
+        permissions={"": "rwm", "none": ""}.get(node.permissions, node.permissions),
+        file_mode=mode,
         uid=node.uid,
         gid=node.gid,
     )
 
 
-def _ask_host(root: Path, node: DeviceNode, host_path: str) -> tuple[str, int, int]:
-    """Complete *node* from the host; a plain file stands for a node that only root could make."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    kind: str
+    major: int
+    minor: int
+    mode: int | None
+
+
+def _look(path: Path, name: str, *, needed: bool) -> _Found | None:
+    """Return what the host has at *path*; a plain file stands for a node that only root could make.
+
+    Where that is *needed* and not there, raise `InjectionError`.
+    """
     try:
-        found = on_host(root, host_path).stat()
+        found = path.lstat()
     except OSError as error:
-        message = f"failed to stat CDI host device {host_path!r}: {error.strerror}"
+        if not needed:
+            return None
+        message = f"failed to stat CDI host device {name!r}: {error.strerror}"
         raise InjectionError(message) from error
     if stat.S_ISREG(found.st_mode):
-        numbers = numbers_of(on_host(root, host_path)) or (node.major, node.minor)
-        return node.type or "c", *numbers
+        major, minor = numbers_of(path) or (0, 0)
+        return _Found("c", major, minor, None)
     kind = next((kind for kind, matches in _KINDS.items() if matches(found.st_mode)), None)
-    if kind is None:
-        message = f"{host_path!r} is not a device node"
+    if kind is not None:
+        numbers = os.major(found.st_rdev), os.minor(found.st_rdev)
+        return _Found(kind, *numbers, stat.S_IMODE(found.st_mode))
+    if not needed:
+        return None
+    message = f"failed to stat CDI host device {name!r}: not a device node"
+    raise InjectionError(message)
+
+
+def _completed(node: DeviceNode, found: _Found, host_path: str) -> tuple[str, int, int]:
+    """Return type, major and minor of *node*, what it does not say being taken from the host."""
+    kind = node.type or found.kind
+    if kind != found.kind:
+        message = (
+            f"CDI device ({node.path!r}, {host_path!r}), host type mismatch ({kind}, {found.kind})"
+        )
         raise InjectionError(message)
-    if node.type and node.type not in {kind, "u"}:
-        message = f"{host_path!r} is of type {kind}, not {node.type}"
-        raise InjectionError(message)
-    return kind, os.major(found.st_rdev), os.minor(found.st_rdev)
+    if kind == "p" or node.major:
+        return kind, node.major, node.minor
+    return kind, found.major, found.minor

@@ -16,7 +16,7 @@ import structlog
 
 from sim.runtime.cdi import resolve, scan
 from sim.runtime.container import ContainerView, MountView, PodRef, State, to_json
-from sim.runtime.inject import Draft, add_mount, apply, sort_mounts
+from sim.runtime.inject import Draft, add_mount, apply, check_mounts, sort_mounts
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +83,7 @@ class Runtime:
         sort_mounts(draft)
         # CDI comes last, after everything that the pod asked for.
         apply(draft, edits)
+        check_mounts(draft)
         view = _view(request, draft)
         self._keep(view)
         log.info("container started", pod_uid=view.pod.uid, container=view.container)

@@ -8,7 +8,7 @@ import pytest
 
 from sim.runtime.container import MountView
 from sim.runtime.errors import InjectionError
-from sim.runtime.inject import Draft, add_mount, apply, on_host
+from sim.runtime.inject import Draft, add_mount, apply, check_mounts, on_host
 from sim.runtime.spec import Edits
 
 
@@ -96,7 +96,7 @@ def test_a_fifo_of_the_host_is_found(tmp_path: Path) -> None:
     """The host's own type is taken when none is given, and a wrong one is refused."""
     os.mkfifo(tmp_path / "pipe")
     assert injected(tmp_path, {"deviceNodes": [{"path": "/pipe"}]}).devices[0].type == "p"
-    with pytest.raises(InjectionError, match="type p, not b"):
+    with pytest.raises(InjectionError, match=r"host type mismatch \(b, p\)"):
         injected(tmp_path, {"deviceNodes": [{"path": "/pipe", "type": "b"}]})
 
 
@@ -125,19 +125,22 @@ def test_a_mount_of_the_same_destination_is_replaced(tmp_path: Path) -> None:
 
 
 def test_mounts_are_sorted_by_depth(tmp_path: Path) -> None:
-    """Shallow mounts come first, equals keep their order."""
+    """Shallow mounts come first, equals keep their order, and the root is no shallower."""
     touch(tmp_path, "a")
     paths = ["/b/c/d", "/z", "/b/c", "/a", "/"]
     draft = injected(tmp_path, {"mounts": [mount("/a", path) for path in paths]})
-    assert [one.container_path for one in draft.mounts] == ["/", "/z", "/a", "/b/c", "/b/c/d"]
+    assert [one.container_path for one in draft.mounts] == ["/z", "/a", "/", "/b/c", "/b/c/d"]
 
 
 def test_a_missing_mount_source_is_fatal(tmp_path: Path) -> None:
     """A bind mount needs its source; a file system of its own does not."""
+    draft = injected(tmp_path, {"mounts": [mount("/none", "/x")]})
     with pytest.raises(InjectionError, match="/none"):
-        injected(tmp_path, {"mounts": [mount("/none", "/x")]})
+        check_mounts(draft)
     tmpfs = {"hostPath": "tmpfs", "containerPath": "/x", "type": "tmpfs"}
-    assert injected(tmp_path, {"mounts": [tmpfs]}).mounts[0].source is None
+    draft = injected(tmp_path, {"mounts": [tmpfs]})
+    check_mounts(draft)
+    assert draft.mounts[0].source is None
 
 
 def test_hooks_are_appended_and_never_compared(tmp_path: Path) -> None:
