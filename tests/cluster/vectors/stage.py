@@ -108,18 +108,17 @@ class Stage:
         """Take everything away."""
         for namespace in _NAMESPACES.values():
             self._clear_claims(namespace, keep=set())
-        for path in (paths.resource_slices(), paths.device_classes()):
-            self._client.delete(path)
+        for path in (paths.resource_slices, paths.device_classes, paths.nodes):
+            for item in self._own(path()):
+                self._client.delete(path(item["metadata"]["name"]))
         with contextlib.suppress(NotFoundError):
-            self._client.delete(self._rules)
-        for node in self._list(paths.nodes()):
-            if _LABEL in (node["metadata"].get("labels") or {}):
-                self._client.delete(paths.nodes(node["metadata"]["name"]))
+            for item in self._own(self._rules):
+                self._client.delete(f"{self._rules}/{item['metadata']['name']}")
 
     def _set_node(self, node: Json) -> None:
         metadata, own = node["metadata"], node.get("status") or {}
         made = node_object(metadata["name"])
-        made["metadata"]["labels"] |= {_LABEL: "", **(metadata.get("labels") or {})}
+        made["metadata"]["labels"] |= metadata.get("labels") or {}
         status = status_of(metadata["name"], "10.99.0.250", _NOW, _NOW)["status"]
         for kind in ("capacity", "allocatable"):
             status[kind] = {**status[kind], **(own.get("allocatable") or {})}
@@ -172,9 +171,15 @@ class Stage:
     def _claims(self, namespace: str) -> list[Json]:
         return self._list(paths.resource_claims(namespace))
 
+    def _own(self, path: str) -> list[Json]:
+        found: Json = json.loads(self._client.get(path, {"labelSelector": _LABEL}))
+        return list(found["items"])
+
     def _create(self, path: str, item: Json) -> Json:
+        metadata = item["metadata"]
+        labelled = {**metadata, "labels": {**(metadata.get("labels") or {}), _LABEL: ""}}
         try:
-            made: Json = json.loads(self._client.create(path, item))
+            made: Json = json.loads(self._client.create(path, {**item, "metadata": labelled}))
         except ApiError as error:
             raise RejectedError(item, error) from error
         return made
