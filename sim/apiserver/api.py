@@ -83,9 +83,10 @@ class Api:
         *,
         uid: str | None = None,
         grace_period_s: int | None = None,
+        propagation: str = "",
     ) -> None:
         """Delete one object, at once or by marking it, as finalizers and grace demand."""
-        write = Write(uid=uid or "", grace_period_s=grace_period_s)
+        write = Write(uid=uid or "", grace_period_s=grace_period_s, propagation=propagation)
         self._registry.delete(resource, name, namespace, write)
 
     async def bind(self, pod: str, namespace: str, *, node: str) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from sim.apiserver.errors import Cause, StatusError
+from sim.apiserver.errors import Cause, StatusError, bad_request, invalid
 from sim.apiserver.json_values import copy_json, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sim.apiserver.json_values import JsonObject
+    from sim.apiserver.requests import Write
+    from sim.apiserver.resources import ResourceType
     from sim.apiserver.schemas import Shape
 
 _IDENTITY = {"apiVersion", "kind"}
@@ -37,6 +39,8 @@ def applied(
     conflicts = _conflicts(shape, live, config, others)
     if conflicts and not force:
         raise _conflict(conflicts)
+    if conflicts:
+        others = [_without_conflicts(shape, live, config, entry) for entry in others]
     kept = [entry["fieldsV1"] for entry in others]
     result = _merge(shape, copy_json(live), config)
     _remove(shape, result, mine, [owned, *kept])
@@ -182,11 +186,62 @@ def _differing(shape: Shape | None, live: Any, config: Any, owned: JsonObject) -
             yield name
 
 
+def _without_conflicts(
+    shape: Shape, live: JsonObject, config: JsonObject, entry: JsonObject
+) -> JsonObject:
+    """Return an ownership without what another manager has taken by force."""
+    return {**entry, "fieldsV1": _left(shape, live, config, entry["fieldsV1"])}
+
+
+def _left(shape: Shape | None, live: Any, config: Any, owned: JsonObject) -> JsonObject:
+    left: JsonObject = {}
+    for key, below in owned.items():
+        if key == "." or shape is None:
+            left[key] = below
+            continue
+        old, inner = _child(shape, live, key)
+        new, _ = _child(shape, config, key)
+        if new is not None and below:
+            left[key] = _left(inner, old, new, below)
+        elif new is None or old == new:
+            left[key] = below
+    return left
+
+
+def check_config(resource: ResourceType, config: Any, write: Write) -> None:
+    """Check what is applied before it is decoded: 400 for no such object, 422 for no manager."""
+    if not write.field_manager:
+        cause = Cause(
+            reason="FieldValueRequired",
+            field="fieldManager",
+            message="Required value: is required for apply patch",
+        )
+        raise invalid("PatchOptions.meta.k8s.io", "", (cause,))
+    told = config if isinstance(config, dict) else {}
+    version, kind = told.get("apiVersion", ""), told.get("kind", "")
+    if (version, kind) != (resource.api_version, resource.kind):
+        group = version if "/" in version or not version else f"/{version}"
+        message = f"invalid object type: {group or '/'}, Kind={kind}"
+        raise bad_request(message)
+    if (told.get("metadata") or {}).get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+
+
 def _conflict(conflicts: list[tuple[str, str]]) -> StatusError:
     causes = tuple(
         Cause(reason="FieldManagerConflict", field=path, message=f'conflict with "{manager}"')
         for manager, path in conflicts
     )
-    told = "; ".join(f"{cause.message}: {cause.field}" for cause in causes)
-    message = f"Apply failed with {len(causes)} conflicts: {told}"
+    paths: dict[str, list[str]] = {}
+    for manager, path in conflicts:
+        paths.setdefault(manager, []).append(path)
+    told = "\n".join(_told(manager, fields) for manager, fields in paths.items())
+    word = "conflict" if len(causes) == 1 else "conflicts"
+    message = f"Apply failed with {len(causes)} {word}: {told}"
     return StatusError(409, "Conflict", message, causes=causes)
+
+
+def _told(manager: str, fields: list[str]) -> str:
+    if len(fields) == 1:
+        return f'conflict with "{manager}": {fields[0]}'
+    return f'conflicts with "{manager}":' + "".join(f"\n- {field}" for field in fields)

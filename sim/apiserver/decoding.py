@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from sim.apiserver.schemas import Schemas, Shape
 
 
+_FREE = ".opaque.parameters"
+"""A `runtime.RawExtension`, which holds any JSON until it is validated."""
+
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),
@@ -56,7 +59,14 @@ class Decoded:
 def decode(schemas: Schemas, resource: ResourceType, obj: JsonObject, *, strict: bool) -> Decoded:
     """Return a copy of *obj* as the server's types hold it; 400 for what they cannot hold."""
     decoded = Decoded({})
-    decoded.obj = _value(schemas.shape(resource), obj, "", decoded.unknown)
+    try:
+        decoded.obj = _value(schemas.shape(resource), obj, "", decoded.unknown)
+    except StatusError as error:
+        message = (
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: {error.message}"
+        )
+        raise bad_request(message) from error
     if strict and decoded.unknown:
         told = ", ".join(decoded.warnings())
         message = (
@@ -67,11 +77,32 @@ def decode(schemas: Schemas, resource: ResourceType, obj: JsonObject, *, strict:
     return decoded
 
 
+def drop_empty(shape: Shape | None, value: Any) -> None:
+    """Remove empty lists and maps in place, which the real server does not write."""
+    if isinstance(value, list):
+        element = shape.element() if shape else None
+        for item in value:
+            drop_empty(element, item)
+    if not isinstance(value, dict) or shape is None:
+        return
+    for key in list(value):
+        inner = shape.field(key)
+        if inner is None:
+            continue
+        drop_empty(inner, value[key])
+        # A claim may ask for nothing, and says so.
+        kept = inner.is_struct or key in shape.required or shape.name.endswith("DeviceClaim")
+        if value[key] in ([], {}) and inner.is_collection and not kept:
+            del value[key]
+
+
 def check_schema(schemas: Schemas, resource: ResourceType, obj: JsonObject) -> None:
     """Raise 400 for values of a wrong type and 422 for missing or unsupported ones."""
     causes: list[Cause] = []
     for violation in schemas.violations(resource, obj):
         path = _path(schemas.shape(resource), violation)
+        if path.endswith(_FREE):
+            continue
         if violation.validator in {"required", "enum"}:
             causes.extend(cause for cause in _causes(violation, path) if cause not in causes)
         else:
@@ -82,7 +113,7 @@ def check_schema(schemas: Schemas, resource: ResourceType, obj: JsonObject) -> N
 
 
 def _value(shape: Shape | None, value: Any, path: str, unknown: list[str]) -> Any:
-    if shape is None:
+    if shape is None or path.endswith(_FREE):
         return value
     if shape.is_quantity:
         return _quantity(value, path)
@@ -126,7 +157,7 @@ def _quantity(value: Any, path: str) -> Any:
     try:
         return quantity.parse(str(value)).canonical()
     except quantity.QuantityError as error:
-        message = f"{path}: quantities must match the regular expression: {error}"
+        message = f"quantities must match the regular expression: {path}: {error}"
         raise bad_request(message) from error
 
 

@@ -13,6 +13,9 @@ from sim.apiserver.json_values import timestamp
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
 
+_EVICTS = "NoExecute"
+_STAYS_S = 300
+
 # A Go struct is always there, so these have a spec even when the client sent none.
 _WITH_SPEC = {
     "deviceclasses",
@@ -29,6 +32,9 @@ def fill(plural: str, obj: JsonObject) -> None:
     """Fill the defaults of one object in place."""
     if plural in _WITH_SPEC:
         obj.setdefault("spec", {})
+    for owner in obj["metadata"].get("ownerReferences", ()):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            owner.setdefault(field, "")
     filler = _FILLERS.get(plural)
     if filler is not None:
         filler(obj)
@@ -48,14 +54,31 @@ def _pod(obj: JsonObject) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("schedulerName", "default-scheduler")
     spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("securityContext", {})
     spec.setdefault("priority", 0)
+    _tolerations(spec)
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         _container(container)
     status = obj.setdefault("status", {})
     status.setdefault("phase", "Pending")
     status.setdefault("qosClass", "BestEffort")
+
+
+def _tolerations(spec: JsonObject) -> None:
+    """Let a pod stay on a node in trouble for a while, as the admission of all pods does."""
+    tolerations = spec.get("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        said = any(
+            each.get("key", key) == key and each.get("effect", _EVICTS) == _EVICTS
+            for each in tolerations
+        )
+        if not said:
+            added = {"key": key, "operator": "Exists", "effect": _EVICTS}
+            tolerations = [*tolerations, {**added, "tolerationSeconds": _STAYS_S}]
+    spec["tolerations"] = tolerations
 
 
 def _container(container: JsonObject) -> None:
@@ -71,12 +94,23 @@ def _container(container: JsonObject) -> None:
         resources["requests"] = {**limits, **resources.get("requests", {})}
 
 
+def _node(obj: JsonObject) -> None:
+    status = obj.setdefault("status", {})
+    if "capacity" in status:
+        status["allocatable"] = {**status["capacity"], **status.get("allocatable", {})}
+
+
 def _secret(obj: JsonObject) -> None:
     obj.setdefault("type", "Opaque")
 
 
 def _slice(obj: JsonObject) -> None:
+    obj["spec"].setdefault("driver", "")
+    pool = obj["spec"].setdefault("pool", {})
+    for field, zero in (("name", ""), ("generation", 0), ("resourceSliceCount", 0)):
+        pool.setdefault(field, zero)
     for device in obj.get("spec", {}).get("devices", ()):
+        device.setdefault("name", "")
         for taint in device.get("taints", ()):
             taint.setdefault("timeAdded", timestamp())
 
@@ -106,6 +140,7 @@ def _device_request(request: JsonObject) -> None:
 
 _FILLERS = {
     "namespaces": _namespace,
+    "nodes": _node,
     "pods": _pod,
     "secrets": _secret,
     "resourceslices": _slice,

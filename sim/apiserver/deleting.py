@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sim.apiserver.resources import ResourceType
 
 
+_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The object after the DELETE; *remove* tells that it leaves the store."""
@@ -36,11 +39,12 @@ def check_preconditions(resource: ResourceType, obj: JsonObject, write: Write) -
     )
     for word, value, key in wanted:
         if value and value != metadata[key]:
+            fate = "deleted and then recreated" if key == "uid" else "modified"
             why = (
-                f"Precondition failed: {word} in precondition: {value}, "
-                f"{word} in object meta: {metadata[key]}"
+                f"the {word} in the precondition ({value}) does not match the {word} in record "
+                f"({metadata[key]}). The object might have been {fate}"
             )
-            raise conflict(resource.qualified, metadata["name"], why)
+            raise conflict(resource.qualified_kind, metadata["name"], why)
 
 
 def judge(resource: ResourceType, obj: JsonObject, write: Write) -> Verdict:
@@ -48,18 +52,39 @@ def judge(resource: ResourceType, obj: JsonObject, write: Write) -> Verdict:
     marked = copy_json(obj)
     metadata = marked["metadata"]
     grace_s = _grace_s(resource, obj, write)
+    _set_propagation(metadata, write.propagation)
     held = bool(metadata.get("finalizers")) or is_held(resource, marked)
     if grace_s == 0 and not held:
+        if resource.plural == "pods":
+            _mark(resource, metadata, 0)
         return Verdict(marked, remove=True)
+    _mark(resource, metadata, grace_s)
+    if resource.plural == "namespaces":
+        marked["status"]["phase"] = "Terminating"
+    return Verdict(marked, remove=False)
+
+
+def _mark(resource: ResourceType, metadata: JsonObject, grace_s: int) -> None:
+    """Say when the object is to be gone, if that is sooner than was said before."""
     left_s = metadata.get("deletionGracePeriodSeconds")
     if left_s is None or grace_s < left_s:
         metadata["deletionTimestamp"] = timestamp(in_s=grace_s)
         metadata["deletionGracePeriodSeconds"] = grace_s
         if resource.generation and left_s is None:
             metadata["generation"] = metadata.get("generation", 0) + 1
-    if resource.plural == "namespaces":
-        marked["status"]["phase"] = "Terminating"
-    return Verdict(marked, remove=False)
+
+
+def _set_propagation(metadata: JsonObject, policy: str) -> None:
+    """Leave word for the garbage collector what to do about dependents before the object goes."""
+    if not policy:
+        return
+    kept = [each for each in metadata.get("finalizers", ()) if each not in _PROPAGATION.values()]
+    if policy in _PROPAGATION:
+        kept.append(_PROPAGATION[policy])
+    if kept:
+        metadata["finalizers"] = kept
+    else:
+        metadata.pop("finalizers", None)
 
 
 def is_finished(resource: ResourceType, obj: JsonObject) -> bool:

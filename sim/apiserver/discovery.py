@@ -65,9 +65,9 @@ def _resource_list(group: str, version: str) -> JsonObject:
     for resource in RESOURCES:
         if (resource.group, resource.version) == (group, version):
             rows.extend(_rows(resource))
+    head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
     return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
+        **head,
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": rows,
     }
@@ -81,6 +81,10 @@ def _rows(resource: ResourceType) -> list[JsonObject]:
         "kind": resource.kind,
         "verbs": _VERBS,
     }
+    if not resource.deletes_collection:
+        main["verbs"] = [verb for verb in _VERBS if verb != "deletecollection"]
+    if resource.categories:
+        main["categories"] = list(resource.categories)
     if resource.short_names:
         main["shortNames"] = list(resource.short_names)
     rows = [main]

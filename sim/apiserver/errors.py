@@ -5,6 +5,7 @@ in-process client raises the same value, so that both sorts of client see one tr
 
     StatusError           code, reason, message, causes
       GoneError           410: the resourceVersion asked for has left the history
+      NoPageError         404: a path that belongs to no API, answered with a text
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Cause:
 
 class StatusError(Exception):
     """A request that was refused; *code* is the HTTP status, *reason* the machine's word."""
+
+    generic = False
+    """The details are there and empty."""
+    retry_after_s = 0
 
     def __init__(
         self,
@@ -55,23 +60,30 @@ class StatusError(Exception):
         details: JsonObject = {}
         if self.name:
             details["name"] = self.name
-        if self.kind:
-            details["kind"] = self.kind
+        kind, _, group = self.kind.partition(".")
+        if group:
+            details["group"] = group
+        if kind:
+            details["kind"] = kind
         if self.causes:
             details["causes"] = [
-                {"reason": cause.reason, "message": cause.message, "field": cause.field}
+                {"reason": cause.reason, "message": cause.message}
+                | ({"field": cause.field} if cause.field else {})
                 for cause in self.causes
             ]
+        if self.retry_after_s:
+            details["retryAfterSeconds"] = self.retry_after_s
         status: JsonObject = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         }
-        if details:
+        if self.reason:
+            status["reason"] = self.reason
+        if details or self.generic:
             status["details"] = details
         return status
 
@@ -81,6 +93,26 @@ class GoneError(StatusError):
 
     def __init__(self, message: str) -> None:
         super().__init__(410, "Expired", message)
+
+
+class NoPageError(StatusError):
+    """The path lies outside of everything that is served."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "404 page not found")
+
+
+def no_such_path() -> StatusError:
+    """Return the answer to a path of an API that has no such resource."""
+    message = "the server could not find the requested resource"
+    return generic(404, "NotFound", message)
+
+
+def generic(code: int, reason: str, message: str) -> StatusError:
+    """Return an answer that the real server gives before it knows what is asked for."""
+    error = StatusError(code, reason, message)
+    error.generic = True
+    return error
 
 
 def bad_request(message: str) -> StatusError:
@@ -99,9 +131,11 @@ def not_found(plural: str, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{plural} "{name}" not found', kind=plural, name=name)
 
 
-def already_exists(plural: str, name: str) -> StatusError:
+def already_exists(plural: str, name: str, *, in_deletion: bool = False) -> StatusError:
     """Return the answer to a second creation of one name."""
     message = f'{plural} "{name}" already exists'
+    if in_deletion:
+        message = f"object is being deleted: {message}"
     return StatusError(409, "AlreadyExists", message, kind=plural, name=name)
 
 
@@ -113,6 +147,18 @@ def conflict(plural: str, name: str, why: str) -> StatusError:
 
 def invalid(kind: str, name: str, causes: tuple[Cause, ...]) -> StatusError:
     """Return the answer to an object that breaks the rules of its *kind*."""
-    told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    told = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
+    if len(causes) > 1:
+        told = f"[{told}]"
     message = f'{kind} "{name}" is invalid: {told}'
     return StatusError(422, "Invalid", message, causes=causes, kind=kind, name=name)
+
+
+def other_identity(plural: str, uid: str, metadata: JsonObject) -> str:
+    """Return the words of the store for a write to an object of another *uid*."""
+    place = "/".join(filter(None, (plural, metadata.get("namespace"), metadata["name"])))
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+        f"UID in object meta: {metadata['uid']}"
+    )

@@ -15,11 +15,12 @@ from aiohttp import web
 
 from sim.apiserver import discovery, openapi, paths
 from sim.apiserver.access import split_path
-from sim.apiserver.errors import StatusError, bad_request
+from sim.apiserver.errors import NoPageError, StatusError, bad_request, generic
+from sim.apiserver.options import flag, listing_of, write_of
 from sim.apiserver.patches import APPLY_PATCH
-from sim.apiserver.requests import Listing, Outcome, Write
 from sim.apiserver.streaming import Streams
-from sim.apiserver.tables import table, wants_table
+from sim.apiserver.tables import metadata_list, table, wants_metadata, wants_table
+from sim.apiserver.zeros import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from sim.apiserver.faults import Faults
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.registry import Registry
+    from sim.apiserver.requests import Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +57,7 @@ class HttpApi:
             fixed = self._fixed(segments)
             target = None if fixed is not None else paths.parse(segments)
             if target is not None:
-                verb = target.verb(request.method, watch=_flag(request, "watch"))
+                verb = target.verb(request.method, watch=flag(request, "watch"))
             self._faults.strike(verb, path)
             if target is None:
                 response: web.StreamResponse = fixed or web.Response()
@@ -64,6 +66,8 @@ class HttpApi:
                 response = await self._served(request, target, verb, note)
                 if verb == "watch":
                     return response
+        except NoPageError as error:
+            response = web.Response(text=f"{error.message}\n", status=error.code)
         except StatusError as error:
             response = _failure(error)
         except Exception:
@@ -94,15 +98,17 @@ class HttpApi:
             case "list":
                 return self._list(request, target)
             case "watch":
-                return await self.streams.serve(request, target, _listing(request), note)
+                return await self.streams.serve(request, target, listing_of(request), note)
             case "delete":
                 return _deleted(target, await self._delete(request, target))
             case "deletecollection":
-                write = _write(request, target, await _options(request))
+                write = write_of(request, target, await _options(request))
                 items = self._registry.delete_collection(
-                    plural, namespace, _listing(request), write
+                    plural, namespace, listing_of(request), write
                 )
-                return _json({**_list_head(target), "items": [_bare(item) for item in items]})
+                metadata = {"resourceVersion": self._registry.resource_version}
+                found = [_bare(shown(plural, item)) for item in items]
+                return _json({**_list_head(target), "metadata": metadata, "items": found})
             case _:
                 return await self._write(request, target, verb)
 
@@ -112,10 +118,10 @@ class HttpApi:
         if wants_table(request.headers.get("Accept", "")):
             version = {"resourceVersion": found["metadata"]["resourceVersion"]}
             return _json(table(plural, [found], version))
-        return _json(found)
+        return _json(shown(plural, found))
 
     def _list(self, request: web.Request, target: paths.Target) -> web.Response:
-        page = self._registry.list(target.resource.plural, target.namespace, _listing(request))
+        page = self._registry.list(target.resource.plural, target.namespace, listing_of(request))
         metadata: JsonObject = {"resourceVersion": page.resource_version}
         if page.continue_token:
             metadata["continue"] = page.continue_token
@@ -123,21 +129,24 @@ class HttpApi:
             metadata["remainingItemCount"] = page.remaining
         if wants_table(request.headers.get("Accept", "")):
             return _json(table(target.resource.plural, page.items, metadata))
-        items = [_bare(item) for item in page.items]
+        if wants_metadata(request.headers.get("Accept", "")):
+            return _json(metadata_list(page.items, metadata))
+        items = [_bare(shown(target.resource.plural, item)) for item in page.items]
         return _json({**_list_head(target), "metadata": metadata, "items": items})
 
     async def _delete(self, request: web.Request, target: paths.Target) -> Outcome:
-        write = _write(request, target, await _options(request))
+        write = write_of(request, target, await _options(request))
         return self._registry.delete(target.resource.plural, target.name, target.namespace, write)
 
     async def _write(self, request: web.Request, target: paths.Target, verb: str) -> web.Response:
-        plural, write = target.resource.plural, _write(request, target, {})
+        plural, write = target.resource.plural, write_of(request, target, {})
         body = await _body(request)
         if target.subresource == "binding":
             node = (body.get("target") or {}).get("name", "")
             annotations = (body.get("metadata") or {}).get("annotations")
             self._registry.bind(target.name, target.namespace or "", node, annotations)
-            return _json({"kind": "Status", "apiVersion": "v1", "status": "Success"}, status=201)
+            done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            return _json({**done, "code": 201}, status=201)
         match verb:
             case "create" if not target.name:
                 outcome = self._registry.create(plural, body, target.namespace, write)
@@ -146,8 +155,10 @@ class HttpApi:
             case "patch" if target.name:
                 outcome = self._registry.patch(plural, target.name, target.namespace, body, write)
             case _:
-                raise StatusError(405, "MethodNotAllowed", "the server does not allow this method")
-        return _json(outcome.obj, status=201 if outcome.created else 200, warnings=outcome.warnings)
+                message = "the server does not allow this method on the requested resource"
+                raise generic(405, "MethodNotAllowed", message)
+        found = shown(plural, outcome.obj)
+        return _json(found, status=201 if outcome.created else 200, warnings=outcome.warnings)
 
 
 def _json(
@@ -174,7 +185,7 @@ def _failure(error: StatusError) -> web.Response:
 def _deleted(target: paths.Target, outcome: Outcome) -> web.Response:
     resource = target.resource
     if resource.delete_returns_object or not outcome.removed:
-        return _json(outcome.obj)
+        return _json(shown(resource.plural, outcome.obj))
     details = {"name": target.name, "kind": resource.plural, "uid": outcome.obj["metadata"]["uid"]}
     if resource.group:
         details["group"] = resource.group
@@ -196,44 +207,6 @@ def _list_head(target: paths.Target) -> JsonObject:
 
 def _bare(item: JsonObject) -> JsonObject:
     return {key: value for key, value in item.items() if key not in {"kind", "apiVersion"}}
-
-
-def _flag(request: web.Request, name: str) -> bool:
-    return request.query.get(name, "") in {"1", "true", "True"}
-
-
-def _listing(request: web.Request) -> Listing:
-    limit = request.query.get("limit", "0") or "0"
-    if not limit.isdigit():
-        message = f"limit: `{limit}` is no number"
-        raise bad_request(message)
-    return Listing(
-        labels=request.query.get("labelSelector", ""),
-        fields=request.query.get("fieldSelector", ""),
-        limit=int(limit),
-        continue_token=request.query.get("continue", ""),
-    )
-
-
-def _write(request: web.Request, target: paths.Target, options: JsonObject) -> Write:
-    """Collect the options of a write from query and, for a DELETE, from its body."""
-    query = request.query
-    preconditions = options.get("preconditions") or {}
-    grace = options.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    dry_run = query.getall("dryRun", []) or options.get("dryRun") or []
-    if any(stage != "All" for stage in dry_run):
-        raise bad_request('dryRun: Unsupported value: supported values: "All"')
-    return Write(
-        subresource=target.subresource,
-        patch_type=request.content_type,
-        dry_run=bool(dry_run),
-        field_validation=query.get("fieldValidation", "Warn"),
-        field_manager=query.get("fieldManager", ""),
-        force=_flag(request, "force"),
-        uid=preconditions.get("uid") or "",
-        resource_version=preconditions.get("resourceVersion") or "",
-        grace_period_s=None if grace is None else int(grace),
-    )
 
 
 async def _options(request: web.Request) -> JsonObject:

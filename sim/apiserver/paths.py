@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.apiserver.errors import StatusError
+from sim.apiserver.errors import NoPageError, no_such_path
 from sim.apiserver.resources import RESOURCES, ResourceType
 
+_GROUPS = {resource.group for resource in RESOURCES}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -37,15 +38,21 @@ def parse(segments: list[str]) -> Target:
             group = ""
         case ["apis", group, "v1", *rest]:
             pass
+        case ["api", _, *_]:
+            raise no_such_path()
+        case ["apis", named, *_] if named in _GROUPS:
+            raise no_such_path()
         case _:
-            raise _no_such_path()
+            raise NoPageError
+    if group not in _GROUPS:
+        raise NoPageError
     if len(rest) > len(("namespaces", "name")) and rest[0] == "namespaces":
         inner = _resource(group, rest[2])
         if inner is not None and inner.namespaced:
             return _target(inner, rest[1], rest[3:])
     resource = _resource(group, rest[0]) if rest else None
     if resource is None or (resource.namespaced and len(rest) > 1):
-        raise _no_such_path()
+        raise no_such_path()
     return _target(resource, None, rest[1:])
 
 
@@ -62,7 +69,7 @@ def _target(resource: ResourceType, namespace: str | None, rest: list[str]) -> T
                 resource=resource, namespace=namespace, name=name, subresource=subresource
             )
         case _:
-            raise _no_such_path()
+            raise no_such_path()
 
 
 def _resource(group: str, plural: str) -> ResourceType | None:
@@ -70,7 +77,3 @@ def _resource(group: str, plural: str) -> ResourceType | None:
         if (resource.group, resource.plural) == (group, plural):
             return resource
     return None
-
-
-def _no_such_path() -> StatusError:
-    return StatusError(404, "NotFound", "the server could not find the requested resource")

@@ -12,7 +12,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING
 
-from sim.apiserver.errors import bad_request
+from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import timestamp
 from sim.apiserver.rules.claim_status import drop_deallocated
 
@@ -53,7 +53,8 @@ def prepare_create(resource: ResourceType, obj: JsonObject) -> None:
     """Give a new object its identity and take away what only the server may say."""
     metadata = obj["metadata"]
     if metadata.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        # The real server takes this for a failure of its own, without a reason.
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     for key in _SERVER_OWNED:
         metadata.pop(key, None)
     if not metadata.get("name") and metadata.get("generateName"):

@@ -11,7 +11,7 @@ from sim.apiserver.json_values import copy_json
 from sim.apiserver.requests import Page
 from sim.apiserver.resources import ResourceType, resource_type
 from sim.apiserver.selectors import selection
-from sim.apiserver.watching import Watcher, parse_revision
+from sim.apiserver.watching import Watcher, check_list_revision, parse_revision
 
 if TYPE_CHECKING:
     import builtins
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sim.apiserver.storage import Key, Store
 
 _SNAPSHOTS_MAX = 64
+_TOKEN_LENGTH = 22
 
 
 def key_of(resource: ResourceType, name: str, namespace: str | None) -> Key:
@@ -68,6 +69,7 @@ class Reads:
         """Return a page of copies; later pages show the state of the first."""
         resource_type(plural)
         chosen = selection(plural, namespace, listing.labels, listing.fields)
+        check_list_revision(listing.resource_version, self._store)
         if listing.continue_token:
             snapshot = self._continued(listing.continue_token)
         else:
@@ -110,6 +112,8 @@ class Reads:
         self._snapshots.clear()
 
     def _continued(self, token: str) -> _Snapshot:
+        if len(token) != _TOKEN_LENGTH:
+            raise bad_request("invalid continue token: continue key is not valid")
         snapshot = self._snapshots.get(token)
         if snapshot is None:
             raise GoneError(

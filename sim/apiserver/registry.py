@@ -6,19 +6,24 @@ fields, fill defaults, validate, store. Nothing awaits in between, so writes are
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from sim.apiserver import defaults
-from sim.apiserver.apply import applied
-from sim.apiserver.decoding import Decoded, check_schema, decode
+from sim.apiserver import defaults, zeros
+from sim.apiserver.apply import applied, check_config
+from sim.apiserver.decoding import Decoded, check_schema, decode, drop_empty
 from sim.apiserver.deleting import check_preconditions, is_finished, judge
 from sim.apiserver.errors import (
+    Cause,
     StatusError,
     already_exists,
     bad_request,
     conflict,
     forbidden,
+    invalid,
+    no_such_path,
     not_found,
+    other_identity,
 )
 from sim.apiserver.json_values import copy_json, timestamp
 from sim.apiserver.patches import APPLY_PATCH, patched
@@ -70,11 +75,9 @@ class Registry(Reads):
         shape = schemas(self.version.minor).shape(resource)
         if write.patch_type != APPLY_PATCH:
             new = patched(shape, self.stored(resource, key), patch, write.patch_type)
-            return self._replace(
-                resource, key, self._decoded(resource, new, namespace, write), write
-            )
-        if not write.field_manager:
-            raise bad_request("PatchOptions.meta.k8s.io is invalid: fieldManager: Required value")
+            decoded = self._decoded_patch(resource, name, new, write)
+            return self._replace(resource, key, decoded, write)
+        check_config(resource, patch, write)
         config = self._decoded(resource, patch, namespace, write).obj
         config["metadata"]["name"] = name
         live = self._store.get(plural, key)
@@ -99,6 +102,25 @@ class Registry(Reads):
             )
         managed = new["metadata"].pop("managedFields")
         return self._insert(resource, Decoded(new), write, managed)
+
+    def _decoded_patch(
+        self, resource: ResourceType, name: str, new: JsonObject, write: Write
+    ) -> Decoded:
+        """Decode what a patch has made; what it cannot hold is blamed on the patch."""
+        told = new.get("metadata")
+        if isinstance(told, dict) and told.get("name") != name:
+            message = (
+                f"the name of the object ({told.get('name')}) does not match the name on the URL "
+                f"({name})"
+            )
+            raise bad_request(message)
+        try:
+            return self._decoded(resource, new, None, write)
+        except StatusError as error:
+            text = json.dumps(json.dumps(new, separators=(",", ":")))
+            why = f"Invalid value: {text}: {error.message.partition(': ')[2] or error.message}"
+            cause = Cause(reason="FieldValueInvalid", field="patch", message=why)
+            raise invalid("", "", (cause,)) from error
 
     def delete(self, plural: str, name: str, namespace: str | None, write: Write) -> Outcome:
         """Delete one object as far as finalizers and grace allow."""
@@ -135,7 +157,7 @@ class Registry(Reads):
         pod = copy_json(self.stored(resource, key))
         bound = pod["spec"].get("nodeName")
         if bound:
-            why = f"pod {name} is already assigned to node `{bound}`"
+            why = f'pod {name} is already assigned to node "{bound}"'
             raise conflict("pods/binding", name, why)
         if pod["metadata"].get("deletionTimestamp"):
             raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned")
@@ -160,14 +182,13 @@ class Registry(Reads):
         prepare_create(resource, new)
         if managed is not None:
             new["metadata"]["managedFields"] = managed
-        if not new["metadata"].get("name"):
-            message = f"{resource.plural}: name or generateName is required"
-            raise bad_request(message)
-        key = key_of(resource, new["metadata"]["name"], new["metadata"].get("namespace"))
+        key = key_of(resource, new["metadata"].get("name", ""), new["metadata"].get("namespace"))
         self._check_namespace(resource, key)
-        if self._store.get(resource.plural, key) is not None:
-            raise already_exists(resource.qualified, key[1])
         self._finish(resource, new, None, "")
+        taken = self._store.get(resource.plural, key)
+        if taken is not None:
+            going = bool(taken["metadata"].get("deletionTimestamp"))
+            raise already_exists(resource.qualified, key[1], in_deletion=going)
         stored = new if write.dry_run else self._store.put(resource.plural, key, new)
         return Outcome(obj=copy_json(stored), created=True, warnings=decoded.warnings())
 
@@ -204,10 +225,8 @@ class Registry(Reads):
             raise bad_request("the object provided is not a JSON object")
         told = (obj.get("apiVersion", resource.api_version), obj.get("kind", resource.kind))
         if told != (resource.api_version, resource.kind):
-            message = (
-                f"{told[1]} in version {told[0]} cannot be handled as a {resource.kind} "
-                f"in version {resource.api_version}"
-            )
+            version = str(told[0]).rpartition("/")[2]
+            message = f'{told[1]} in version "{version}" cannot be handled as a {resource.kind}'
             raise bad_request(message)
         typed = {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
         typed["metadata"] = typed.get("metadata") or {}
@@ -224,6 +243,7 @@ class Registry(Reads):
             )
         elif namespace:
             metadata["namespace"] = namespace
+        zeros.stored(resource.plural, decoded.obj)
         if write.field_validation == "Ignore":
             decoded.unknown.clear()
         return decoded
@@ -248,13 +268,17 @@ class Registry(Reads):
                 check_expression=self._check_expression,
             )
         )
+        drop_empty(schemas(self.version.minor).shape(resource), new)
 
     def _check_current(self, resource: ResourceType, new: JsonObject, old: JsonObject) -> None:
         name = old["metadata"]["name"]
         for key in ("resourceVersion", "uid"):
             told = new["metadata"].get(key)
             if told and told != old["metadata"][key]:
-                raise conflict(resource.qualified, name, _CONFLICT)
+                why = _CONFLICT
+                if key == "uid":
+                    why = other_identity(resource.plural, told, old["metadata"])
+                raise conflict(resource.qualified, name, why)
 
     def _check_namespace(self, resource: ResourceType, key: Key) -> None:
         if not resource.namespaced:
@@ -272,4 +296,4 @@ class Registry(Reads):
     def _check_subresource(self, resource: ResourceType, subresource: str) -> None:
         known = {*resource.subresources, *(("status",) if resource.status else ()), ""}
         if subresource not in known:
-            raise StatusError(404, "NotFound", "the server could not find the requested resource")
+            raise no_such_path()

@@ -19,6 +19,8 @@ class Listing:
     fields: str = ""
     limit: int = 0
     continue_token: str = ""
+    resource_version: str = ""
+    """Not older than this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class Write:
     uid: str = ""
     resource_version: str = ""
     grace_period_s: int | None = None
+    propagation: str = ""
+    """`Foreground`, `Background` or `Orphan`; empty leaves the object's own finalizers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.apiserver.errors import StatusError
+from sim.apiserver.errors import no_such_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,8 @@ class ResourceType:
     generation: bool = False
     delete_returns_object: bool = False
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    deletes_collection: bool = True
     subresources: tuple[str, ...] = ()
     """Those besides `status`."""
 
@@ -56,6 +58,7 @@ RESOURCES = (
         namespaced=False,
         status=True,
         short_names=("ns",),
+        deletes_collection=False,
         subresources=("finalize",),
     ),
     ResourceType(
@@ -73,6 +76,7 @@ RESOURCES = (
         generation=True,
         delete_returns_object=True,
         short_names=("po",),
+        categories=("all",),
         subresources=("binding",),
     ),
     ResourceType(plural="events", kind="Event", short_names=("ev",)),
@@ -124,5 +128,5 @@ def resource_type(plural: str) -> ResourceType:
     """Return the row of *plural*; 404 as for a path that nothing serves."""
     found = BY_PLURAL.get(plural)
     if found is None:
-        raise StatusError(404, "NotFound", "the server could not find the requested resource")
+        raise no_such_path()
     return found

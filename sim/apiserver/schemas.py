@@ -48,6 +48,16 @@ class Shape:
         return "properties" in self.schema
 
     @property
+    def is_collection(self) -> bool:
+        """Tell whether the value is a list, or a map with entries of one kind."""
+        return "items" in self.schema or "additionalProperties" in self.schema
+
+    @property
+    def required(self) -> list[str]:
+        """Return the fields that are always there."""
+        return list(self.schema.get("required", ()))
+
+    @property
     def json_type(self) -> str:
         """Return the one type besides null, such as `object`; empty when there are several."""
         told = self.schema.get("type", ())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sim.apiserver.errors import bad_request
+from sim.apiserver.rules import names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,9 +101,10 @@ class Selection:
 
 def selection(plural: str, namespace: str | None, labels: str, fields: str) -> Selection:
     """Parse the query parameters of a list of *plural*; 400 for what cannot be understood."""
-    return Selection(
-        namespace=namespace, labels=parse_labels(labels), fields=parse_fields(plural, fields)
-    )
+    wanted = parse_labels(labels)
+    for requirement in wanted:
+        _check_label(requirement)
+    return Selection(namespace=namespace, labels=wanted, fields=parse_fields(plural, fields))
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
@@ -112,8 +114,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     while position < len(text.rstrip()):
         part = _PART.match(text, position)
         if part is None or part.end() == position:
-            message = f"unable to parse requirement: `{text[position:]}`"
-            raise bad_request(message)
+            raise bad_request(_lexical_fault(text[position:]))
         requirements.append(_requirement(part))
         position = part.end()
     return tuple(requirements)
@@ -121,16 +122,60 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
 
 def parse_fields(plural: str, text: str) -> tuple[Requirement, ...]:
     """Parse a field selector of *plural*, such as `spec.nodeName=a,status.phase!=Failed`."""
-    requirements = parse_labels(text)
+    requirements = tuple(_field_requirement(text, part) for part in text.split(",") if part)
     supported = (*_ALWAYS, *_FIELDS.get(plural, ()))
     for requirement in requirements:
-        if requirement.operator not in {"in", "notin"}:
-            message = f"invalid selector: `{text}`; can't understand `{requirement.key}`"
-            raise bad_request(message)
         if requirement.key not in supported:
-            message = f"field label not supported: {requirement.key}"
-            raise bad_request(message)
+            raise bad_request(_unsupported_field(plural, requirement.key))
     return requirements
+
+
+def _field_requirement(text: str, part: str) -> Requirement:
+    for sign, operator in (("!=", "notin"), ("==", "in"), ("=", "in")):
+        key, found, value = part.partition(sign)
+        if found:
+            return Requirement(key, operator, frozenset({value}))
+    message = f"invalid selector: '{text}'; can't understand '{part}'"
+    raise bad_request(message)
+
+
+def _unsupported_field(plural: str, key: str) -> str:
+    if plural == "resourceslices":
+        kind = "resource.k8s.io/v1, Kind=ResourceSlice"
+        return f"field label not supported for {kind}: {key}"
+    if plural in _FIELDS:
+        return f"field label not supported: {key}"
+    known = ", ".join(f'"{name}"' for name in _ALWAYS)
+    return f'"{key}" is not a known field selector: only {known}'
+
+
+def _check_label(requirement: Requirement) -> None:
+    why = names.fault_of_label_key(requirement.key)
+    if why is not None:
+        text = f'<nil>: Invalid value: "{requirement.key}": {why}'
+        message = f"unable to parse requirement: {text}"
+        raise bad_request(message)
+    for value in requirement.values:
+        if not names.is_label_value(value):
+            text = f'values[0][{requirement.key}]: Invalid value: "{value}"'
+            message = f"unable to parse requirement: {text}: {names.LABEL_VALUE_RULE}"
+            raise bad_request(message)
+
+
+def _lexical_fault(text: str) -> str:
+    """Return what the real server's parser stumbles over."""
+    match re.findall(r"==|!=|[=!(),]|[^\s=!(),]+", text):
+        case ["=" | "==" | "!=" | "(" | ")" | "," as sign, *_]:
+            return f"found '{sign}', expected: !, identifier, or 'end of string'"
+        case [_, "in" | "notin", word, *_] if word != "(":
+            return f"unable to parse requirement: found '{word}' expected: '('"
+        case [_, "=" | "==" | "!=", _, word, *_]:
+            return f"found '{word}', expected: ',' or 'end of string'"
+        case [_, word, *_]:
+            known = "in, notin, =, ==, !=, gt, lt"
+            return f"unable to parse requirement: found '{word}', expected: {known}"
+        case _:
+            return f"unable to parse requirement: `{text}`"
 
 
 def _requirement(part: re.Match[str]) -> Requirement:

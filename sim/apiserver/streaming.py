@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
-from sim.apiserver.errors import GoneError, bad_request
+from sim.apiserver.errors import GoneError
+from sim.apiserver.options import flag, number
+from sim.apiserver.zeros import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +48,7 @@ class Streams:
         note: Callable[[int], None],
     ) -> web.StreamResponse:
         """Answer one watch request from beginning to end."""
-        initial = _flag(request, "sendInitialEvents")
+        initial = flag(request, "sendInitialEvents")
         revision = "" if initial else request.query.get("resourceVersion", "")
         watcher = self._registry.watcher(
             target.resource.plural, target.namespace, listing, revision
@@ -82,7 +84,7 @@ class Streams:
         """Send what is there and the bookmark that says so: a list in the form of a watch."""
         bookmark = self._bookmark(resource)
         bookmark["metadata"]["annotations"] = {"k8s.io/initial-events-end": "true"}
-        lines = [_line(kind, obj) for kind, obj in watcher.take()]
+        lines = [_line(kind, shown(resource.plural, obj)) for kind, obj in watcher.take()]
         await response.write(b"".join([*lines, _line("BOOKMARK", bookmark)]))
 
     async def _pump(
@@ -95,7 +97,7 @@ class Streams:
     ) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        bookmarks = _flag(request, "allowWatchBookmarks")
+        bookmarks = flag(request, "allowWatchBookmarks")
         next_bookmark = loop.time() + self._bookmark_interval_s
         while not watcher.ended:
             try:
@@ -104,7 +106,9 @@ class Streams:
                 await response.write(_line("ERROR", error.status()))
                 return
             if events:
-                await response.write(b"".join(_line(kind, obj) for kind, obj in events))
+                plural = resource.plural
+                lines = (_line(kind, shown(plural, obj)) for kind, obj in events)
+                await response.write(b"".join(lines))
             now = loop.time()
             if bookmarks and now >= min(next_bookmark, deadline):
                 await response.write(_line("BOOKMARK", self._bookmark(resource)))
@@ -118,10 +122,7 @@ class Streams:
         return {
             "kind": resource.kind,
             "apiVersion": resource.api_version,
-            "metadata": {
-                "resourceVersion": self._registry.resource_version,
-                "creationTimestamp": None,
-            },
+            "metadata": {"resourceVersion": self._registry.resource_version},
         }
 
 
@@ -133,20 +134,12 @@ async def _wait(watcher: Watcher, seconds: float) -> None:
         return
 
 
-def _flag(request: web.Request, name: str) -> bool:
-    return request.query.get(name, "") in {"1", "true", "True"}
-
-
 def _line(kind: str, obj: JsonObject) -> bytes:
     return json.dumps({"type": kind, "object": obj}, separators=(",", ":")).encode() + b"\n"
 
 
 def _timeout_s(request: web.Request) -> float:
-    text = request.query.get("timeoutSeconds", "")
-    if not text:
-        return random.uniform(_DEFAULT_TIMEOUT_S, 2 * _DEFAULT_TIMEOUT_S)  # noqa: S311 - only spread
-    try:
-        return float(text)
-    except ValueError as error:
-        message = f"timeoutSeconds: `{text}` is no number"
-        raise bad_request(message) from error
+    asked_s = number(request, "timeoutSeconds")
+    if asked_s:
+        return asked_s
+    return random.uniform(_DEFAULT_TIMEOUT_S, 2 * _DEFAULT_TIMEOUT_S)  # noqa: S311 - only spread

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
 
     Column = tuple[str, Callable[[JsonObject], Any]]
+    """A title, which begins with `+` where only wide output shows the column."""
 
 _MINUTE_S = 60
 _HOUR_S = 3600
 _DAY_S = 24 * _HOUR_S
+_ROLE = "node-role.kubernetes.io/"
 
 
 def wants_table(accept: str) -> bool:
@@ -28,7 +30,7 @@ def wants_table(accept: str) -> bool:
 
 def table(plural: str, items: Sequence[JsonObject], metadata: JsonObject) -> JsonObject:
     """Return *items* as a Table, each row with the metadata of its object."""
-    columns = (("Name", _name), *_COLUMNS.get(plural, ()), ("Age", _age))
+    columns = _columns(plural)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
@@ -38,18 +40,51 @@ def table(plural: str, items: Sequence[JsonObject], metadata: JsonObject) -> Jso
     }
 
 
+def wants_metadata(accept: str) -> bool:
+    """Tell whether the first choice in an `Accept` header is the metadata alone."""
+    return "as=PartialObjectMetadataList" in accept.split(",", maxsplit=1)[0]
+
+
+def metadata_list(items: Sequence[JsonObject], metadata: JsonObject) -> JsonObject:
+    """Return the metadata of *items*; without any the real server writes null."""
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "items": [_partial(item) for item in items] or None,
+    }
+
+
+def _columns(plural: str) -> tuple[Column, ...]:
+    own = _COLUMNS.get(plural, ())
+    plain = tuple(column for column in own if not column[0].startswith("+"))
+    wide = tuple(column for column in own if column[0].startswith("+"))
+    aged = plain if any(title == "Age" for title, _ in own) else (*plain, ("Age", _age))
+    return (("Name", _name), *aged, *wide)
+
+
 def _definition(title: str) -> JsonObject:
     form = "name" if title == "Name" else ""
-    return {"name": title, "type": "string", "format": form, "description": title, "priority": 0}
+    name, priority = title.removeprefix("+"), int(title.startswith("+"))
+    return {
+        "name": name,
+        "type": "string",
+        "format": form,
+        "description": name,
+        "priority": priority,
+    }
 
 
-def _row(item: JsonObject, columns: Sequence[Column]) -> JsonObject:
-    partial = {
+def _partial(item: JsonObject) -> JsonObject:
+    return {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": item["metadata"],
     }
-    return {"cells": [cell(item) for _, cell in columns], "object": partial}
+
+
+def _row(item: JsonObject, columns: Sequence[Column]) -> JsonObject:
+    return {"cells": [cell(item) for _, cell in columns], "object": _partial(item)}
 
 
 def _at(path: str) -> Callable[[JsonObject], Any]:
@@ -95,10 +130,39 @@ def _pod_status(pod: JsonObject) -> str:
     return str(status.get("reason") or status.get("phase", "Unknown"))
 
 
+def _restarts(pod: JsonObject) -> str:
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return str(sum(status.get("restartCount", 0) for status in statuses))
+
+
+def _pod_address(pod: JsonObject) -> Any:
+    addresses = pod.get("status", {}).get("podIPs") or [{"ip": pod.get("status", {}).get("podIP")}]
+    return addresses[0].get("ip") or "<none>"
+
+
 def _node_status(node: JsonObject) -> str:
     conditions = node.get("status", {}).get("conditions", ())
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return "Ready" if ready else "NotReady"
+    ready = [one["status"] == "True" for one in conditions if one["type"] == "Ready"]
+    state = "Unknown" if not ready else "Ready" if ready[0] else "NotReady"
+    return f"{state},SchedulingDisabled" if node["spec"].get("unschedulable") else state
+
+
+def _roles(node: JsonObject) -> str:
+    labels = node["metadata"].get("labels", {})
+    roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)}
+    return ",".join(sorted(filter(None, roles))) or "<none>"
+
+
+def _address(kind: str) -> Callable[[JsonObject], str]:
+    def cell(node: JsonObject) -> str:
+        addresses = node.get("status", {}).get("addresses", ())
+        return next((str(one["address"]) for one in addresses if one["type"] == kind), "<none>")
+
+    return cell
+
+
+def _info(field: str, none: str = "<unknown>") -> Callable[[JsonObject], str]:
+    return lambda node: node.get("status", {}).get("nodeInfo", {}).get(field) or none
 
 
 def _claim_state(claim: JsonObject) -> str:
@@ -121,8 +185,27 @@ def _event_object(event: JsonObject) -> str:
 
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {
-    "pods": (("Ready", _ready), ("Status", _pod_status), ("Node", _at("spec.nodeName"))),
-    "nodes": (("Status", _node_status), ("Version", _at("status.nodeInfo.kubeletVersion"))),
+    "pods": (
+        ("Ready", _ready),
+        ("Status", _pod_status),
+        ("Restarts", _restarts),
+        ("Age", _age),
+        ("+IP", _pod_address),
+        ("+Node", _at("spec.nodeName")),
+        ("+Nominated Node", _at("status.nominatedNodeName")),
+        ("+Readiness Gates", lambda _: "<none>"),
+    ),
+    "nodes": (
+        ("Status", _node_status),
+        ("Roles", _roles),
+        ("Age", _age),
+        ("Version", _info("kubeletVersion", "")),
+        ("+Internal-IP", _address("InternalIP")),
+        ("+External-IP", _address("ExternalIP")),
+        ("+OS-Image", _info("osImage")),
+        ("+Kernel-Version", _info("kernelVersion")),
+        ("+Container-Runtime", _info("containerRuntimeVersion")),
+    ),
     "namespaces": (("Status", _at("status.phase")),),
     "configmaps": (("Data", _size("data")),),
     "secrets": (("Type", _at("type")), ("Data", _size("data"))),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from sim.apiserver.errors import StatusError, bad_request
+from sim.apiserver.errors import Cause, StatusError, bad_request
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -66,16 +66,42 @@ class Watcher:
         matches = change.type != "DELETED" and self._selection.accepts(after)
         if matches:
             return ("MODIFIED" if matched else "ADDED", after)
-        return ("DELETED", after) if matched else None
+        if not matched or before is None:
+            return None
+        if change.type == "DELETED":
+            return ("DELETED", after)
+        # The watcher sees what it knew, under the version of the change.
+        version = after["metadata"]["resourceVersion"]
+        known = {**before, "metadata": {**before["metadata"], "resourceVersion": version}}
+        return ("DELETED", known)
 
 
 def parse_revision(text: str, store: Store) -> int:
     """Return the number in a resourceVersion; empty and `0` mean «whatever is there now»."""
     if not text.isdigit() and text:
-        message = f"invalid resource version `{text}`"
-        raise bad_request(message)
+        message = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {message}')
     revision = int(text or "0")
     if revision > store.revision:
-        message = f"Too large resource version: {revision}, current: {store.revision}"
-        raise StatusError(504, "Timeout", message)
+        raise _too_new(revision, store.revision)
     return revision
+
+
+def check_list_revision(text: str, store: Store) -> None:
+    """Check the version that a list must not be older than; the list shows the newest state."""
+    if text and not text.isdigit():
+        message = (
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+            f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        )
+        raise bad_request(message)
+    if int(text or "0") > store.revision:
+        raise _too_new(int(text), store.revision)
+
+
+def _too_new(revision: int, newest: int) -> StatusError:
+    message = f"Timeout: Too large resource version: {revision}, current: {newest}"
+    why = Cause(reason="ResourceVersionTooLarge", field="", message="Too large resource version")
+    error = StatusError(504, "Timeout", message, causes=(why,))
+    error.retry_after_s = 1
+    return error

@@ -9,7 +9,7 @@ from sim.apiserver.errors import invalid
 from sim.apiserver.rules.claim_status import check_claim_status
 from sim.apiserver.rules.claims import check_admin_access, check_claim_spec, check_class
 from sim.apiserver.rules.findings import Findings
-from sim.apiserver.rules.metadata import check_metadata, check_metadata_update
+from sim.apiserver.rules.metadata import check_labels, check_metadata, check_metadata_update
 from sim.apiserver.rules.pods import check_pod
 from sim.apiserver.rules.slices import check_slice
 
@@ -53,11 +53,14 @@ def _check_kind(found: Findings, review: Review) -> None:
         case "resourceclaims":
             _check_claim(found, review)
         case "resourceclaimtemplates" if old is None:
+            _check_template(found, new["spec"].get("metadata", {}))
             _check_new_claim(found, review, "spec.spec", new["spec"]["spec"])
         case "resourceclaimtemplates":
             found.unchanged("spec", old["spec"] if old else None, new["spec"])
         case "deviceclasses":
             check_class(found, new, review.check_expression)
+        case "configmaps" | "secrets" if old is not None:
+            _check_data(found, new, old)
         case "pods" if review.subresource != "status":
             check_pod(found, new, old)
         case _:
@@ -71,6 +74,22 @@ def _check_claim(found: Findings, review: Review) -> None:
         check_claim_status(found, review.new, review.old)
     else:
         found.unchanged("spec", review.old["spec"], review.new["spec"])
+
+
+def _check_template(found: Findings, metadata: JsonObject) -> None:
+    for name in metadata.keys() - {"annotations", "labels"}:
+        found.forbidden(f"spec.metadata.{name}", "cannot be set")
+    check_labels(found, "spec.metadata.labels", metadata.get("labels", {}))
+
+
+def _check_data(found: Findings, new: JsonObject, old: JsonObject) -> None:
+    """Check that what is immutable stays as it is."""
+    found.unchanged("type", old.get("type"), new.get("type"))
+    if not old.get("immutable"):
+        return
+    for field in ("immutable", "data", "binaryData"):
+        if new.get(field) != old.get(field):
+            found.forbidden(field, "field is immutable when `immutable` is set")
 
 
 def _check_new_claim(found: Findings, review: Review, path: str, spec: JsonObject) -> None:

@@ -7,7 +7,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from sim.apiserver.rules import names
-from sim.apiserver.rules.claims import check_config, check_references, request_names
+from sim.apiserver.rules.claims import (
+    check_config,
+    check_reference,
+    check_references,
+    request_names,
+)
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -58,7 +63,8 @@ def check_claim_status(found: Findings, new: JsonObject, old: JsonObject) -> Non
     _check_consumers(found, new, old)
     allocation = status.get("allocation")
     if allocation is not None and before.get("allocation") is not None:
-        found.unchanged("status.allocation", before["allocation"], allocation)
+        if allocation != before["allocation"]:
+            found.invalid("status.allocation", allocation, "field cannot be modified once set")
     elif allocation is not None:
         _check_allocation(found, allocation, request_names(new["spec"]))
     allocated = {device_key(result) for result in results(new)}
@@ -69,7 +75,7 @@ def check_claim_status(found: Findings, new: JsonObject, old: JsonObject) -> Non
         if device_key(device) not in allocated:
             found.invalid(
                 path,
-                "/".join(str(part) for part in device_key(device)[:3]),
+                dict(zip(("Driver", "Pool", "Device"), device_key(device), strict=False)),
                 "must be an allocated device in the claim",
             )
         _check_device(found, path, device)
@@ -102,7 +108,7 @@ def _check_allocation(found: Findings, allocation: JsonObject, known: set[str]) 
     found.at_most(f"{path}.results", devices.get("results"), _RESULTS_MAX)
     for index, result in enumerate(devices.get("results", ())):
         at = f"{path}.results[{index}]"
-        check_references(found, f"{at}.request", [result.get("request", "")], known)
+        check_reference(found, f"{at}.request", result.get("request", ""), known)
         names.check_driver(found, f"{at}.driver", result.get("driver", ""))
         names.check_pool(found, f"{at}.pool", result.get("pool", ""))
         names.check_label(found, f"{at}.device", result.get("device", ""))

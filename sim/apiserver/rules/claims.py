@@ -7,6 +7,7 @@ server itself knows no CEL.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,9 @@ def check_class(found: Findings, new: JsonObject, check_expression: CheckExpress
     extended = spec.get("extendedResourceName")
     if extended is not None and ("/" not in extended or not names.is_label_key(extended)):
         found.invalid(
-            "spec.extendedResourceName", extended, "must be a valid extended resource name"
+            "spec.extendedResourceName",
+            extended,
+            "a name must be a domain-prefixed path, such as 'example.com/my-prop'",
         )
 
 
@@ -80,7 +83,8 @@ def check_admin_access(found: Findings, path: str, spec: JsonObject, namespace: 
         return
     for index, request in enumerate(spec.get("devices", {}).get("requests", ())):
         if request.get("exactly", {}).get("adminAccess"):
-            at = f"{path}.devices.requests[{index}].exactly.adminAccess"
+            # This is how the server names it, although the field stands in `exactly`.
+            at = f"{path}.devices.requests[{index}].adminAccess"
             found.forbidden(
                 at,
                 f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the "
@@ -105,8 +109,13 @@ def check_references(found: Findings, path: str, references: list[str], known: s
     found.at_most(path, references, _REQUESTS_MAX)
     found.unique(path, references)
     for index, reference in enumerate(references):
-        if reference not in known:
-            found.invalid(f"{path}[{index}]", reference, _KNOWN_AS)
+        check_reference(found, f"{path}[{index}]", reference, known)
+
+
+def check_reference(found: Findings, path: str, reference: str, known: set[str]) -> None:
+    """Check one name of a request."""
+    if reference not in known:
+        found.invalid(path, reference, _KNOWN_AS)
 
 
 def check_config(found: Findings, path: str, config: JsonObject) -> None:
@@ -116,6 +125,8 @@ def check_config(found: Findings, path: str, config: JsonObject) -> None:
         found.required(f"{path}.opaque")
         return
     names.check_driver(found, f"{path}.opaque.driver", opaque.get("driver", ""))
+    if not isinstance(opaque.get("parameters", {}), dict):
+        found.invalid(f"{path}.opaque.parameters", "<value omitted>", "must be a valid JSON object")
     size = len(json.dumps(opaque.get("parameters", {}), separators=(",", ":")))
     if size > _PARAMETERS_MAX_BYTES:
         found.at_most_bytes(f"{path}.opaque.parameters", "x" * size, _PARAMETERS_MAX_BYTES)
@@ -168,8 +179,6 @@ def check_toleration(found: Findings, path: str, toleration: JsonObject) -> None
         found.not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
     if operator == "Exists" and toleration.get("value"):
         found.invalid(f"{path}.value", toleration["value"], "must be empty for operator `Exists`")
-    if operator != "Exists" and not toleration.get("key"):
-        found.required(f"{path}.key", "must not be empty when operator is not `Exists`")
     if toleration.get("effect", "NoExecute") not in (*_EFFECTS, ""):
         found.not_supported(f"{path}.effect", toleration["effect"], _EFFECTS)
 
@@ -187,13 +196,25 @@ def _check_selectors(
         found.at_most_bytes(f"{at}.expression", expression, _EXPRESSION_MAX_BYTES)
         wrong = check_expression(expression)
         if wrong is not None:
-            found.invalid(f"{at}.expression", expression, f"compilation failed: {wrong}")
+            found.invalid(f"{at}.expression", expression, _wrong_expression(wrong))
+
+
+def _wrong_expression(wrong: str) -> str:
+    no_boolean = re.match(r"the result is (\w+) instead of BOOL", wrong)
+    if no_boolean is None:
+        return f"compilation failed: {wrong}"
+    return f"must evaluate to bool or the unknown type, not {no_boolean[1].lower()}"
 
 
 def _check_constraint(found: Findings, path: str, constraint: JsonObject, known: set[str]) -> None:
     check_references(found, f"{path}.requests", constraint.get("requests", []), known)
     present = [name for name in ("matchAttribute", "distinctAttribute") if name in constraint]
     if len(present) != 1:
-        found.required(path, 'exactly one of "matchAttribute" or "distinctAttribute" is required')
+        # It says so in both cases.
+        found.required(
+            path,
+            'exactly one of "matchAttribute" or "distinctAttribute" is required, '
+            "but multiple fields are set",
+        )
     for name in present:
         names.check_qualified(found, f"{path}.{name}", constraint[name], domain_needed=True)

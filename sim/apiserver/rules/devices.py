@@ -33,7 +33,7 @@ _SEMVER = re.compile(
 
 def check_device(found: Findings, path: str, device: JsonObject, *, selects_nodes: bool) -> None:
     """Check a device; *selects_nodes* is the slice's `perDeviceNodeSelection`."""
-    names.check_label(found, f"{path}.name", device.get("name", ""))
+    names.check_label_or_empty(found, f"{path}.name", device.get("name", ""))
     _check_entries(found, path, device)
     for key, capacity in device.get("capacity", {}).items():
         at = f"{path}.capacity[{key}]"
@@ -69,7 +69,8 @@ def _check_entries(found: Findings, path: str, device: JsonObject) -> None:
     values = 0
     for key, attribute in attributes.items():
         at = f"{path}.attributes[{key}]"
-        names.check_qualified(found, at, key)
+        # The server names the map alone here, and the entry for its value.
+        names.check_qualified(found, f"{path}.attributes", key)
         values += sum(len(attribute.get(name, ())) for name in _LISTS) or 1
         _check_attribute(found, at, attribute)
     if values > _VALUES_MAX:
@@ -81,7 +82,9 @@ def _check_entries(found: Findings, path: str, device: JsonObject) -> None:
 def _check_attribute(found: Findings, path: str, attribute: JsonObject) -> None:
     present = [name for name in (*_SCALARS, *_LISTS) if name in attribute]
     if len(present) != 1:
-        found.invalid(path, ", ".join(present), "exactly one value must be specified")
+        exactly = "exactly one" if present else "one"
+        known = ", ".join(f"`{name}`" for name in (*_SCALARS, *_LISTS))
+        found.invalid(path, ", ".join(present), f"must specify {exactly} of: {known}")
     for name in _LISTS:
         if attribute.get(name) == []:
             found.invalid(f"{path}.{name}", [], "must not be empty if specified")
@@ -99,10 +102,10 @@ def _check_taint(found: Findings, path: str, taint: JsonObject) -> None:
     key = taint.get("key", "")
     if not key:
         found.required(f"{path}.key")
-    elif not names.is_label_key(key):
-        found.invalid(f"{path}.key", key, "must be a label key")
+    elif (why := names.fault_of_label_key(key)) is not None:
+        found.invalid(f"{path}.key", key, why)
     if not names.is_label_value(taint.get("value", "")):
-        found.invalid(f"{path}.value", taint["value"], "must be a label value")
+        found.invalid(f"{path}.value", taint["value"], names.LABEL_VALUE_RULE)
     effect = taint.get("effect", "")
     if not effect:
         found.required(f"{path}.effect")

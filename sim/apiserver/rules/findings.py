@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sim.apiserver.errors import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_SHOWN_MAX = 4000
 
 
 class Findings:
@@ -32,11 +36,18 @@ class Findings:
         """Note an entry whose key another one has."""
         self._add("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
 
-    def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
-        """Note a value outside of an enumeration."""
-        told = ", ".join(f'"{name}"' for name in supported)
+    def not_supported(
+        self, path: str, value: Any, supported: Iterable[str], *, in_order: bool = False
+    ) -> None:
+        """Note a value outside of an enumeration, which is told sorted or in its own order."""
+        names = supported if in_order else sorted(supported)
+        told = ", ".join(f'"{name}"' for name in names)
         message = f"Unsupported value: {_shown(value)}: supported values: {told}"
         self._add("FieldValueNotSupported", path, message)
+
+    def not_found(self, path: str, value: Any, why: str) -> None:
+        """Note a reference to what is not there."""
+        self._add("FieldValueNotFound", path, f"Not found: {_shown(value)}: {why}")
 
     def at_most(self, path: str, entries: Any, limit: int) -> None:
         """Note a list or map with more than *limit* entries."""
@@ -68,5 +79,4 @@ class Findings:
 
 
 def _shown(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text[:200]
+    return json.dumps(value, separators=(",", ":"))[:_SHOWN_MAX]

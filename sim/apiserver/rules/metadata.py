@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sim.apiserver.rules import names
@@ -12,38 +13,23 @@ if TYPE_CHECKING:
 
 _ANNOTATIONS_MAX_BYTES = 256 * 1024
 _LABEL_NAMED = {"namespaces"}
+_STANDARD_FINALIZERS = {"foregroundDeletion", "kubernetes", "orphan"}
 
 
 def check_metadata(found: Findings, plural: str, metadata: JsonObject) -> None:
     """Check names, labels, annotations, owners and finalizers."""
-    name = metadata.get("name", "")
-    check = names.check_label if plural in _LABEL_NAMED else names.check_subdomain
-    check(found, "metadata.name", name)
-    for key, value in metadata.get("labels", {}).items():
-        if not names.is_label_key(key):
-            found.invalid(
-                "metadata.labels",
-                key,
-                "name part must consist of alphanumeric characters, '-', '_' or '.'",
-            )
-        if not names.is_label_value(value):
-            found.invalid(
-                "metadata.labels",
-                value,
-                "a valid label must be an empty string or "
-                "consist of alphanumeric characters, '-', '_' or '.'",
-            )
+    _check_names(found, plural, metadata)
+    check_labels(found, "metadata.labels", metadata.get("labels", {}))
     _check_annotations(found, metadata.get("annotations", {}))
     for index, owner in enumerate(metadata.get("ownerReferences", ())):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                found.invalid(f"metadata.ownerReferences[{index}].{field}", "", "must not be empty")
-    if sum(1 for owner in metadata.get("ownerReferences", ()) if owner.get("controller")) > 1:
-        found.invalid(
-            "metadata.ownerReferences", "", "Only one reference can have Controller set to true"
-        )
+                found.required(f"metadata.ownerReferences[{index}].{field}", "must not be empty")
+    _check_controllers(found, metadata.get("ownerReferences", []))
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        if not names.is_label_key(finalizer):
+        if not names.is_label_key(finalizer) or (
+            "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        ):
             found.invalid(
                 f"metadata.finalizers[{index}]",
                 finalizer,
@@ -51,17 +37,53 @@ def check_metadata(found: Findings, plural: str, metadata: JsonObject) -> None:
             )
 
 
+def check_labels(found: Findings, path: str, labels: dict[str, str]) -> None:
+    """Check keys and values of labels."""
+    for key, value in labels.items():
+        if (why := names.fault_of_label_key(key)) is not None:
+            found.invalid(path, key, why)
+        if not names.is_label_value(value):
+            found.invalid(path, value, names.LABEL_VALUE_RULE)
+
+
+def _check_names(found: Findings, plural: str, metadata: JsonObject) -> None:
+    check = names.check_label if plural in _LABEL_NAMED else names.check_subdomain
+    base = metadata.get("generateName", "")
+    if base:
+        check(found, "metadata.generateName", base.rstrip("-") if base != "-" else base)
+    name = metadata.get("name", "")
+    if not name:
+        found.required("metadata.name", "name or generateName is required")
+    elif plural in _LABEL_NAMED and "." in name:
+        found.invalid("metadata.name", name, "must not contain dots")
+    else:
+        check(found, "metadata.name", name)
+
+
+def _check_controllers(found: Findings, owners: list[JsonObject]) -> None:
+    controllers = [owner for owner in owners if owner.get("controller")]
+    for one, other in pairwise(controllers):
+        told = [f"{owner.get('kind')}/{owner.get('name')}" for owner in (one, other)]
+        found.invalid(
+            "metadata.ownerReferences",
+            owners,
+            "Only one reference can have Controller set to true. "
+            f'Found "true" in references for {told[0]} and {told[1]}',
+        )
+
+
 def check_metadata_update(found: Findings, new: JsonObject, old: JsonObject) -> None:
     """Check what may not change, and that an object in deletion gets no new finalizers."""
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         found.unchanged(f"metadata.{field}", old.get(field), new.get(field))
     if old.get("deletionTimestamp"):
-        added = set(new.get("finalizers", ())) - set(old.get("finalizers", ()))
+        added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
+            told = ", ".join(f'"{name}"' for name in added)
             found.forbidden(
                 "metadata.finalizers",
                 "no new finalizers can be added if the object "
-                f"is being deleted, found new finalizers {sorted(added)}",
+                f"is being deleted, found new finalizers []string{{{told}}}",
             )
 
 
@@ -69,12 +91,8 @@ def _check_annotations(found: Findings, annotations: dict[str, str]) -> None:
     size = 0
     for key, value in annotations.items():
         size += len(key.encode()) + len(value.encode())
-        if not names.is_label_key(key.lower()):
-            found.invalid(
-                "metadata.annotations",
-                key,
-                "name part must consist of alphanumeric characters, '-', '_' or '.'",
-            )
+        if (why := names.fault_of_label_key(key.lower())) is not None:
+            found.invalid("metadata.annotations", key, why)
     if size > _ANNOTATIONS_MAX_BYTES:
         found.invalid(
             "metadata.annotations",

@@ -15,6 +15,13 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+LABEL_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.'"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+)
+_MIXED_SUBDOMAIN_RULE = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.'"
 _LABEL_MAX = 63
 _SUBDOMAIN_MAX = 253
 _DOMAIN_MAX = 63
@@ -33,10 +40,23 @@ def is_dns_subdomain(text: str, limit: int = _SUBDOMAIN_MAX) -> bool:
 
 def is_label_key(text: str) -> bool:
     """Tell whether *text* can be the key of a label, annotation or taint."""
+    return fault_of_label_key(text) is None
+
+
+def fault_of_label_key(text: str) -> str | None:
+    """Return what keeps *text* from being the key of a label, annotation or taint."""
+    if text.count("/") > 1:
+        return "a valid label key must consist of alphanumeric characters, '-', '_' or '.'"
     prefix, slash, name = text.rpartition("/")
     if slash and not is_dns_subdomain(prefix):
-        return False
-    return len(name) <= _LABEL_MAX and _LABEL_NAME.fullmatch(name) is not None
+        return f"prefix part {_SUBDOMAIN_RULE}"
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > _LABEL_MAX:
+        return f"name part must be no more than {_LABEL_MAX} bytes"
+    if _LABEL_NAME.fullmatch(name) is None:
+        return "name part must consist of alphanumeric characters, '-', '_' or '.'"
+    return None
 
 
 def is_label_value(text: str) -> bool:
@@ -48,7 +68,13 @@ def check_label(found: Findings, path: str, text: str) -> None:
     """Note a name that is no DNS label."""
     if not text:
         found.required(path)
-    elif not is_dns_label(text):
+    else:
+        check_label_or_empty(found, path, text)
+
+
+def check_label_or_empty(found: Findings, path: str, text: str) -> None:
+    """Note a name that is no DNS label, an empty one as any other."""
+    if not is_dns_label(text):
         found.invalid(
             path,
             text,
@@ -61,22 +87,17 @@ def check_subdomain(found: Findings, path: str, text: str) -> None:
     if not text:
         found.required(path)
     elif not is_dns_subdomain(text):
-        found.invalid(
-            path,
-            text,
-            "a lowercase RFC 1123 subdomain must consist of lower case "
-            "alphanumeric characters, '-' or '.'",
-        )
+        found.invalid(path, text, _SUBDOMAIN_RULE)
 
 
-def check_driver(found: Findings, path: str, text: str) -> None:
+def check_driver(found: Findings, path: str, text: str, *, lower: bool = False) -> None:
     """Note a name that is no driver name: a subdomain of 63 characters, upper case allowed."""
     if not text:
         found.required(path)
         return
     found.at_most_bytes(path, text, _DOMAIN_MAX)
     if not is_dns_subdomain(text.lower()):
-        found.invalid(path, text, "a driver name must be a DNS subdomain")
+        found.invalid(path, text, _SUBDOMAIN_RULE if lower else _MIXED_SUBDOMAIN_RULE)
 
 
 def check_pool(found: Findings, path: str, text: str) -> None:
@@ -93,7 +114,7 @@ def check_qualified(found: Findings, path: str, text: str, *, domain_needed: boo
     """Note a name that cannot name an attribute or capacity: `[<domain>/]<C identifier>`."""
     domain, slash, identifier = text.rpartition("/")
     if slash:
-        check_driver(found, path, domain)
+        check_driver(found, path, domain, lower=True)
     elif domain_needed:
         found.invalid(
             path, text, "a fully qualified name must be a domain and a name separated by a slash"

@@ -23,10 +23,13 @@ def check_pod(found: Findings, new: JsonObject, old: JsonObject | None) -> None:
     if not spec.get("containers"):
         found.required("spec.containers")
     claims = spec.get("resourceClaims", [])
-    found.unique("spec.resourceClaims", [claim.get("name") for claim in claims])
+    known: set[str | None] = set()
     for index, claim in enumerate(claims):
-        _check_claim(found, f"spec.resourceClaims[{index}]", claim)
-    known = {claim.get("name") for claim in claims}
+        path = f"spec.resourceClaims[{index}]"
+        if claim.get("name") in known:
+            found.duplicate(f"{path}.name", claim["name"])
+        known.add(claim.get("name"))
+        _check_claim(found, path, claim)
     containers = [
         (f"spec.{kind}[{index}]", container)
         for kind in ("initContainers", "containers")
@@ -46,11 +49,9 @@ def _check_claim(found: Findings, path: str, claim: JsonObject) -> None:
     names.check_label(found, f"{path}.name", claim.get("name", ""))
     sources = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim]
     if len(sources) != 1:
-        found.invalid(
-            path,
-            ", ".join(sources),
-            "must specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`",
-        )
+        either = "`resourceClaimName`, `resourceClaimTemplateName`"
+        why = f"at most one of {either.replace(',', ' or')} may be specified"
+        found.invalid(path, claim, why if sources else f"must specify one of: {either}")
     for name in sources:
         names.check_subdomain(found, f"{path}.{name}", claim[name])
 
@@ -58,6 +59,8 @@ def _check_claim(found: Findings, path: str, claim: JsonObject) -> None:
 def _check_container(
     found: Findings, path: str, container: JsonObject, known: set[str | None]
 ) -> None:
+    if not container.get("image"):
+        found.required(f"{path}.image")
     resources = container.get("resources", {})
     claims = resources.get("claims", [])
     found.unique(
@@ -65,17 +68,23 @@ def _check_container(
     )
     for index, claim in enumerate(claims):
         if claim.get("name") not in known:
-            at = f"{path}.resources.claims[{index}].name"
-            found.invalid(
-                at, claim.get("name"), "must be one of the names in pod.spec.resourceClaims"
-            )
+            at = f"{path}.resources.claims[{index}]"
+            why = "must be one of the names in pod.spec.resourceClaims"
+            found.not_found(at, claim.get("name"), why if known else f"{why} which is empty")
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for name, amount in requests.items():
-        if "/" in name and limits.get(name) != amount:
+        if "/" in name and name not in limits:
+            why = "Limit must be set for non overcommitable resources"
+            found.required(f"{path}.resources.limits", why)
+        elif "/" in name and limits[name] != amount:
             found.invalid(f"{path}.resources.requests", amount, f"must be equal to {name} limit")
 
 
 def _check_update(found: Findings, spec: JsonObject, before: JsonObject) -> None:
+    for kind in ("containers", "initContainers"):
+        if len(spec.get(kind, ())) != len(before.get(kind, ())):
+            found.forbidden(f"spec.{kind}", "pod updates may not add or remove containers")
+            return
     expected = copy_json(spec)
     for field in _MUTABLE:
         expected.pop(field, None)
@@ -94,6 +103,7 @@ def _check_update(found: Findings, spec: JsonObject, before: JsonObject) -> None
             "spec",
             "pod updates may not change fields other than "
             "`spec.containers[*].image`,`spec.initContainers[*].image`,"
-            "`spec.activeDeadlineSeconds`,`spec.terminationGracePeriodSeconds`,"
-            "`spec.tolerations` (only additions to existing tolerations)",
+            "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
+            "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
+            "was previously negative)",
         )

@@ -25,7 +25,7 @@ def check_slice(
 ) -> None:
     """Check a slice; *server_minor* is the number behind `1.`."""
     spec = new["spec"]
-    names.check_driver(found, "spec.driver", spec.get("driver", ""))
+    names.check_driver(found, "spec.driver", spec.get("driver", ""), lower=True)
     _check_pool(found, spec["pool"])
     if old is not None:
         before = old["spec"]
@@ -58,6 +58,8 @@ def _check_pool(found: Findings, pool: JsonObject) -> None:
 
 
 def _check_scope(found: Findings, spec: JsonObject) -> None:
+    if spec.get("nodeName") == "":
+        found.invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
     present = [f"`{name}`" for name in _SCOPES if spec.get(name)]
     if len(present) != 1:
         why = "exactly one of " + ", ".join(f"`{name}`" for name in _SCOPES) + " is required"
@@ -67,20 +69,22 @@ def _check_scope(found: Findings, spec: JsonObject) -> None:
             )
         else:
             found.required("spec", why)
-    if spec.get("nodeName") == "":
-        found.invalid("spec.nodeName", "", "must be either unset or set to a non-empty string")
-    elif "nodeName" in spec:
+    if spec.get("nodeName"):
         names.check_subdomain(found, "spec.nodeName", spec["nodeName"])
     for name in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(name) is False:
             found.invalid(f"spec.{name}", False, "must be either unset or set to true")
     selector = spec.get("nodeSelector")
-    if selector is not None and len(selector["nodeSelectorTerms"]) != 1:
-        found.invalid(
-            "spec.nodeSelector.nodeSelectorTerms",
-            len(selector["nodeSelectorTerms"]),
-            "must have exactly one node selector term",
-        )
+    if selector is not None:
+        _check_selector(found, "spec.nodeSelector.nodeSelectorTerms", selector)
+
+
+def _check_selector(found: Findings, path: str, selector: JsonObject) -> None:
+    terms = selector["nodeSelectorTerms"]
+    if not terms:
+        found.required(path, "must have at least one node selector term")
+    if len(terms) != 1:
+        found.invalid(path, terms, "must have exactly one node selector term")
 
 
 def _check_devices(found: Findings, spec: JsonObject) -> None:

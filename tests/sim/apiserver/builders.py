@@ -91,7 +91,9 @@ class Wire:
         headers = {"Content-Type": content_type} if data is not None else {}
         async with self.session.request(method, path, data=data, headers=headers) as response:
             self.headers = response.headers
-            return response.status, json.loads(await response.text())
+            text = await response.text()
+            plain = response.content_type == "text/plain"
+            return response.status, {"text": text} if plain else json.loads(text)
 
     async def get(self, path: str) -> tuple[int, JsonObject]:
         """GET *path*."""

@@ -73,11 +73,11 @@ def test_apply_conflicts_over_a_field_of_another() -> None:
 
 
 def test_apply_needs_a_manager() -> None:
-    """Without `fieldManager` an apply is a 400."""
+    """Without `fieldManager` an apply is a 422."""
 
     async def scene(at: Served) -> None:
         status, _ = await at.wire.patch(f"{MAPS}/map", _config(), APPLY)
-        assert status == 400
+        assert status == 422
 
     served(scene)
 

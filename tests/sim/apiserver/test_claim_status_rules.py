@@ -57,7 +57,7 @@ def test_an_allocation_is_fixed_until_it_is_removed() -> None:
         ),
         (
             {"allocation": allocation(request="other")},
-            "status.allocation.devices.results[0].request[0]",
+            "status.allocation.devices.results[0].request",
         ),
         (
             {"allocation": allocation(shareID=SHARE.upper())},

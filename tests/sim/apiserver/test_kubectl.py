@@ -45,8 +45,12 @@ def test_lists_come_as_tables_when_asked() -> None:
             "Name": "pod",
             "Ready": "0/1",
             "Status": "Pending",
-            "Node": "<none>",
+            "Restarts": "0",
             "Age": "",
+            "IP": "<none>",
+            "Node": "<none>",
+            "Nominated Node": "<none>",
+            "Readiness Gates": "<none>",
         }
         assert answer["rows"][0]["object"]["metadata"] == made["metadata"]
         assert _cells(await _table(at, f"{PODS}/pod"))[0]["Name"] == "pod"
@@ -74,9 +78,10 @@ def test_lists_come_as_tables_when_asked() -> None:
             "nodes",
             {
                 "metadata": {"name": "n"},
+                "spec": {},
                 "status": {"conditions": [{"type": "Ready", "status": "True"}]},
             },
-            {"Status": "Ready", "Version": "<none>"},
+            {"Status": "Ready", "Version": ""},
         ),
         (
             "pods",

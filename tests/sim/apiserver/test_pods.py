@@ -122,17 +122,25 @@ def test_most_of_a_pods_spec_is_fixed() -> None:
                     {"name": "gpu", "resourceClaimName": "b"},
                 ]
             },
-            "spec.resourceClaims[1]",
+            "spec.resourceClaims[1].name",
         ),
         (
-            {"containers": [{"name": "c", "resources": {"claims": [{"name": "none"}]}}]},
-            "spec.containers[0].resources.claims[0].name",
+            {
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"claims": [{"name": "none"}]}}
+                ]
+            },
+            "spec.containers[0].resources.claims[0]",
         ),
-        ({"containers": [{"name": "c"}, {"name": "c"}]}, "spec.containers[1].name"),
+        ({"containers": [{"name": "c", "image": "i"}] * 2}, "spec.containers[1].name"),
         ({"containers": []}, "spec.containers"),
         (
-            {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]},
-            "spec.containers[0].resources.requests",
+            {
+                "containers": [
+                    {"name": "c", "image": "i", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+                ]
+            },
+            "spec.containers[0].resources.limits",
         ),
     ],
 )
@@ -151,7 +159,7 @@ def test_limits_are_requests_too() -> None:
 
     async def scene(at: Served) -> None:
         limits = {"nvidia.com/gpu": "1", "memory": "1024Mi"}
-        wanted = pod(containers=[{"name": "c", "resources": {"limits": limits}}])
+        wanted = pod(containers=[{"name": "c", "image": "i", "resources": {"limits": limits}}])
         made = await at.api.create("pods", wanted, "default")
         requests = made["spec"]["containers"][0]["resources"]["requests"]
         assert requests == {"nvidia.com/gpu": "1", "memory": "1Gi"}

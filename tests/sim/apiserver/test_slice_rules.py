@@ -120,7 +120,7 @@ BAD: dict[str, tuple[JsonObject, str]] = {
     "an upper-case device": (resource_slice(device("GPU-0")), f"{DEVICE}.name"),
     "an attribute with a dash": (
         resource_slice(device(attributes={"cuda-version": {"int": 1}})),
-        f"{DEVICE}.attributes[cuda-version]",
+        f"{DEVICE}.attributes",
     ),
     "an attribute without value": (
         resource_slice(device(attributes={"a": {}})),

@@ -1,0 +1,49 @@
+"""Where the simulated server is known to answer otherwise, by scene and label, and why.
+
+A label that is listed must differ: what has become the same is to be struck out.
+"""
+
+from typing import Final
+
+_NO_NODE_LIFECYCLE: Final = (
+    "a node is usable as soon as it is made: no controller of node lifecycles would take away the "
+    "taint that a new one has, or annotate it"
+)
+_NO_STREAMS: Final = (
+    "nothing runs in simulated containers that one could look into, resize or evict by the API"
+)
+_GO_VALUES: Final = "a refused value is shown as JSON, not as Go prints a struct or map"
+_CONVERSION: Final = "the names of Go types of the server's inside are left out of the message"
+_BOOKMARK: Final = (
+    "the real server marks the last bookmark of a watch from no version as the end of the initial "
+    "events too, although nobody has asked for such"
+)
+
+KNOWN: Final[dict[str, dict[str, str]]] = {
+    "kubectl/describing_pods": {"node": _NO_NODE_LIFECYCLE},
+    "kubectl/applying": dict.fromkeys(("immutable", "unknown field"), _GO_VALUES),
+    "statuses/nodes": dict.fromkeys(("made", "status", "status in the spec"), _NO_NODE_LIFECYCLE),
+    "discovering/resources": dict.fromkeys(
+        (
+            "nodes/proxy",
+            "pods/attach",
+            "pods/ephemeralcontainers",
+            "pods/eviction",
+            "pods/exec",
+            "pods/log",
+            "pods/portforward",
+            "pods/proxy",
+            "pods/resize",
+        ),
+        _NO_STREAMS,
+    ),
+    "discovering/open_api": dict.fromkeys(
+        (
+            "/api/v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers",
+            "/api/v1/namespaces/{namespace}/pods/{name}/resize",
+        ),
+        _NO_STREAMS,
+    ),
+    "writing/requests_without_sense": {"another kind": _CONVERSION},
+    "watching/time_out": {"last event": _BOOKMARK},
+}
