@@ -113,7 +113,7 @@ class ClaimManager:
                 batches.setdefault(driver, []).append(info)
         for driver, batch in self._shuffled(batches.items()):
             errors = await self._plugin(driver).unprepare([info.ref for info in batch])
-            self._check_unprepared({info.uid: info for info in batch}, errors)
+            self._check_unprepared(batch, errors)
         for info in leaving:
             self.cache.remove(info)
         if infos:
@@ -170,7 +170,8 @@ class ClaimManager:
             message = f"NodePrepareResources skipped {skipped} ResourceClaims"
             raise ClaimError(message)
 
-    def _check_unprepared(self, infos: Mapping[str, ClaimInfo], errors: Mapping[str, str]) -> None:
+    def _check_unprepared(self, asked: list[ClaimInfo], errors: Mapping[str, str]) -> None:
+        infos = {info.uid: info for info in asked}
         for uid, error in self._shuffled(errors.items()):
             info = infos.get(uid)
             if info is None:
@@ -179,8 +180,8 @@ class ClaimManager:
             if error:
                 message = f"NodeUnprepareResources failed for ResourceClaim {info.name}: {error}"
                 raise ClaimError(message)
-        if len(errors) != len(infos):
-            skipped = len(infos) - len(errors)
+        if len(errors) != len(asked):
+            skipped = len(asked) - len(errors)
             message = f"NodeUnprepareResources skipped {skipped} ResourceClaims"
             raise ClaimError(message)
 

@@ -225,9 +225,9 @@ def test_pods_start_side_by_side() -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("version", ["1.36", "1.37"])
-def test_a_claim_that_a_pod_names_twice_is_asked_for_twice(version: str) -> None:
-    """Kubelet does not notice the repetition and finds one answer missing, time and again."""
+@pytest.mark.parametrize(("version", "ends"), [("1.36", False), ("1.37", True)])
+def test_a_claim_that_a_pod_names_twice_is_asked_for_twice(version: str, *, ends: bool) -> None:
+    """Kubelet finds one answer missing, time and again; in 1.36 at the pod's end too."""
 
     async def play() -> None:
         async with scene(version=version) as node:
@@ -239,6 +239,13 @@ def test_a_claim_that_a_pod_names_twice_is_asked_for_twice(version: str) -> None
             await node.told(PREPARE_FAILED, "NodePrepareResources skipped 1 ResourceClaims")
             assert plugin.made("prepare")[0] == [uid, uid]
             await until(lambda: len(plugin.made("prepare")) > 1)
+            assert await node.phase("pod") == "Pending"
+            await node.api.delete("pods", "pod", "default")
+            if ends:
+                await node.reaches("pod", None)
+                assert plugin.made("unprepare") == [[uid]]
+                return
+            await until(lambda: plugin.made("unprepare")[:2] == [[uid, uid]] * 2)
             assert await node.phase("pod") == "Pending"
 
     asyncio.run(play())
