@@ -33,6 +33,8 @@ class StatusError(Exception):
     generic = False
     """The details are there and empty."""
     retry_after_s = 0
+    warnings: tuple[str, ...] = ()
+    """What was wrong besides, such as fields that were dropped before."""
 
     def __init__(
         self,

@@ -176,7 +176,7 @@ def _json(
 
 
 def _failure(error: StatusError) -> web.Response:
-    response = _json(error.status(), status=error.code)
+    response = _json(error.status(), status=error.code, warnings=error.warnings)
     if error.code == 429:
         response.headers["Retry-After"] = "1"
     return response

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.requests import Listing
+    from sim.apiserver.selectors import Selection
     from sim.apiserver.storage import Key, Store
+    from sim.apiserver.versions import Version
 
 _SNAPSHOTS_MAX = 64
 _TOKEN_LENGTH = 22
@@ -44,8 +46,9 @@ class _Snapshot:
 class Reads:
     """The reading half of the registry."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, version: Version) -> None:
         self._store = store
+        self.version = version
         self._snapshots: dict[str, _Snapshot] = {}
 
     @property
@@ -68,7 +71,7 @@ class Reads:
     def list(self, plural: str, namespace: str | None, listing: Listing) -> Page:
         """Return a page of copies; later pages show the state of the first."""
         resource_type(plural)
-        chosen = selection(plural, namespace, listing.labels, listing.fields)
+        chosen = self._selection(plural, namespace, listing)
         check_list_revision(listing.resource_version, self._store)
         if listing.continue_token:
             snapshot = self._continued(listing.continue_token)
@@ -89,7 +92,7 @@ class Reads:
     ) -> Watcher:
         """Return a watcher of the selected objects; 410 when the history is too short."""
         resource_type(plural)
-        chosen = selection(plural, namespace, listing.labels, listing.fields)
+        chosen = self._selection(plural, namespace, listing)
         revision = parse_revision(resource_version, self._store)
         return Watcher(self._store, plural, chosen, revision)
 
@@ -110,6 +113,11 @@ class Reads:
         """Forget all histories and all unfinished lists."""
         self._store.compact()
         self._snapshots.clear()
+
+    def _selection(self, plural: str, namespace: str | None, listing: Listing) -> Selection:
+        return selection(
+            plural, namespace, listing.labels, listing.fields, minor=self.version.number
+        )
 
     def _continued(self, token: str) -> _Snapshot:
         if len(token) != _TOKEN_LENGTH:

@@ -44,13 +44,16 @@ _CONFLICT = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
 
+_OTHER_NAMESPACE = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
+
 
 class Registry(Reads):
     """All resources of one cluster; *version* may be replaced at any time."""
 
     def __init__(self, store: Store, version: Version, check_expression: CheckExpression) -> None:
-        super().__init__(store)
-        self.version = version
+        super().__init__(store, version)
         self._check_expression = check_expression
 
     def create(self, plural: str, obj: JsonObject, namespace: str | None, write: Write) -> Outcome:
@@ -109,10 +112,8 @@ class Registry(Reads):
         """Decode what a patch has made; what it cannot hold is blamed on the patch."""
         told = new.get("metadata")
         if isinstance(told, dict) and told.get("name") != name:
-            message = (
-                f"the name of the object ({told.get('name')}) does not match the name on the URL "
-                f"({name})"
-            )
+            message = f"the name of the object ({told.get('name')}) does not match the name"
+            message += f" on the URL ({name})"
             raise bad_request(message)
         try:
             return self._decoded(resource, new, None, write)
@@ -184,7 +185,7 @@ class Registry(Reads):
             new["metadata"]["managedFields"] = managed
         key = key_of(resource, new["metadata"].get("name", ""), new["metadata"].get("namespace"))
         self._check_namespace(resource, key)
-        self._finish(resource, new, None, "")
+        self._finish(resource, decoded, None, "")
         taken = self._store.get(resource.plural, key)
         if taken is not None:
             going = bool(taken["metadata"].get("deletionTimestamp"))
@@ -200,8 +201,9 @@ class Registry(Reads):
         if write.subresource == "finalize":
             finalizers = new.get("spec", {}).get("finalizers", [])
             new = {**copy_json(old), "spec": {"finalizers": finalizers}}
+            decoded.obj = new
         prepare_update(resource, new, old, write.subresource)
-        self._finish(resource, new, old, write.subresource)
+        self._finish(resource, decoded, old, write.subresource)
         changed = new.get("spec") != old.get("spec")
         if resource.generation and changed and write.subresource != "status":
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -237,10 +239,7 @@ class Registry(Reads):
         if not resource.namespaced:
             metadata.pop("namespace", None)
         elif namespace and own and own != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the "
-                "request"
-            )
+            raise bad_request(_OTHER_NAMESPACE)
         elif namespace:
             metadata["namespace"] = namespace
         zeros.stored(resource.plural, decoded.obj)
@@ -249,46 +248,46 @@ class Registry(Reads):
         return decoded
 
     def _finish(
-        self, resource: ResourceType, new: JsonObject, old: JsonObject | None, subresource: str
+        self, resource: ResourceType, decoded: Decoded, old: JsonObject | None, subresource: str
     ) -> None:
-        """Drop, default and validate *new* in place."""
+        """Drop, default and validate the object in place."""
+        new = decoded.obj
         self.version.drop_disabled(resource.plural, new, old)
         defaults.fill(resource.plural, new)
-        check_schema(schemas(self.version.minor), resource, new)
-        check(
-            Review(
-                resource=resource,
-                new=new,
-                old=old,
-                namespace=self._namespace(new["metadata"]["namespace"])
-                if resource.namespaced
-                else None,
-                subresource=subresource,
-                server_minor=self.version.number,
-                check_expression=self._check_expression,
-            )
+        spaces = self._namespace(new["metadata"]["namespace"]) if resource.namespaced else None
+        known = schemas(self.version.minor)
+        review = Review(
+            resource=resource,
+            new=new,
+            old=old,
+            namespace=spaces,
+            subresource=subresource,
+            server_minor=self.version.number,
+            check_expression=self._check_expression,
         )
-        drop_empty(schemas(self.version.minor).shape(resource), new)
+        try:
+            check_schema(known, resource, new)
+            check(review)
+        except StatusError as error:
+            error.warnings = decoded.warnings()
+            raise
+        drop_empty(known.shape(resource), new)
 
     def _check_current(self, resource: ResourceType, new: JsonObject, old: JsonObject) -> None:
         name = old["metadata"]["name"]
         for key in ("resourceVersion", "uid"):
             told = new["metadata"].get(key)
             if told and told != old["metadata"][key]:
-                why = _CONFLICT
-                if key == "uid":
-                    why = other_identity(resource.plural, told, old["metadata"])
-                raise conflict(resource.qualified, name, why)
+                other = other_identity(resource.plural, told, old["metadata"])
+                raise conflict(resource.qualified, name, other if key == "uid" else _CONFLICT)
 
     def _check_namespace(self, resource: ResourceType, key: Key) -> None:
         if not resource.namespaced:
             return
         namespace = self._namespace(key[0])
         if namespace["metadata"].get("deletionTimestamp"):
-            why = (
-                f"unable to create new content in namespace {key[0]} because it is being terminated"
-            )
-            raise forbidden(resource.qualified, key[1], why)
+            why = f"unable to create new content in namespace {key[0]} because it is being"
+            raise forbidden(resource.qualified, key[1], f"{why} terminated")
 
     def _namespace(self, name: str) -> JsonObject:
         return self.stored(resource_type("namespaces"), ("", name))

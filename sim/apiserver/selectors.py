@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sim.apiserver.json_values import JsonObject
 
+_POOLS_SINCE = 37
 _ALWAYS = ("metadata.name", "metadata.namespace")
 _FIELDS = {
     "pods": ("spec.nodeName", "spec.schedulerName", "spec.restartPolicy", "status.phase"),
@@ -99,12 +100,18 @@ class Selection:
         return bool(self.labels or self.fields)
 
 
-def selection(plural: str, namespace: str | None, labels: str, fields: str) -> Selection:
+def selection(
+    plural: str, namespace: str | None, labels: str, fields: str, *, minor: int = _POOLS_SINCE
+) -> Selection:
     """Parse the query parameters of a list of *plural*; 400 for what cannot be understood."""
     wanted = parse_labels(labels)
     for requirement in wanted:
         _check_label(requirement)
-    return Selection(namespace=namespace, labels=wanted, fields=parse_fields(plural, fields))
+    chosen = parse_fields(plural, fields)
+    for requirement in chosen:
+        if requirement.key == "spec.pool.name" and minor < _POOLS_SINCE:
+            raise bad_request(_unsupported_field(plural, requirement.key))
+    return Selection(namespace=namespace, labels=wanted, fields=chosen)
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:

@@ -99,6 +99,10 @@ _FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
+# 1.34 keeps these whatever its gates are.
+_ALWAYS_KEPT = {"1.34": ("distinctAttribute", "tolerations")}
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
     """One server version: its minor, such as `1.36`, and the gates that are on."""
@@ -119,6 +123,8 @@ class Version:
             if gate in self.gates or (old is not None and _any_set(old, paths)):
                 continue
             for path in paths:
+                if path[0] == "spec" and path[-1] in _ALWAYS_KEPT.get(self.minor, ()):
+                    continue
                 for holder in _holders(obj, path[:-1]):
                     holder.pop(path[-1], None)
 

@@ -28,7 +28,7 @@ def main() -> int:
         return done.returncode, done.stdout, done.stderr
 
     known = SCENES | KUBECTL_SCENES
-    kept = recorded_answers.read(minor) if asked else {}
+    kept = recorded_answers.read(minor) if asked and minor in recorded_answers.minors() else {}
     told = {name: scene for name, scene in kept.items() if name in known}
     with cluster.client() as client:
         for name in asked or known:

@@ -19,6 +19,13 @@ _BOOKMARK: Final = (
     "events too, although nobody has asked for such"
 )
 
+_NULL_LISTS: Final = "1.34 writes a list of devices that is not there as null"
+
+OF_MINOR: Final[dict[str, dict[str, dict[str, str]]]] = {
+    "1.34": {"devices/fields_of_slices": dict.fromkeys(("counters", "empty"), _NULL_LISTS)},
+}
+"""Those of one release alone."""
+
 KNOWN: Final[dict[str, dict[str, str]]] = {
     "kubectl/describing_pods": {"node": _NO_NODE_LIFECYCLE},
     "kubectl/applying": dict.fromkeys(("immutable", "unknown field"), _GO_VALUES),

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+COMPLETE: Final = ("1.36", "1.37")
+"""Of older releases only those scenes are recorded that show which fields they keep."""
 _FOLDER: Final = Path(__file__).with_name("recorded")
 
 

@@ -26,7 +26,8 @@ def client(cluster: RealCluster) -> Iterator[Client]:
 def test_real_server_answers_as_recorded(cluster: RealCluster, client: Client, name: str) -> None:
     """What the simulated server is held against is what the real one tells."""
     minor = cluster.options.minor
-    if minor not in recorded_answers.minors():
+    expected = recorded_answers.read(minor) if minor in recorded_answers.minors() else {}
+    if name not in expected:
         pytest.skip(f"no answers of {minor} are recorded")
 
     def kubectl(arguments: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
@@ -35,4 +36,4 @@ def test_real_server_answers_as_recorded(cluster: RealCluster, client: Client, n
         return done.returncode, done.stdout, done.stderr
 
     told = json.loads(json.dumps(play(name, client, kubectl)))
-    assert labels_that_differ(recorded_answers.read(minor)[name], told) == {}
+    assert labels_that_differ(expected[name], told) == {}

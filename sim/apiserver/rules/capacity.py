@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.rules.findings import Findings
 
+_DEFAULT_BLAMED_SINCE = 37
 _MAX_VALUES = 10
 _INT64_MAX = 2**63 - 1
 
@@ -80,7 +81,8 @@ def _check_range(
     if low > value:
         found.invalid(f"{path}.min", str(low), f"min is larger than capacity value: {value}")
     if default < low:
-        found.invalid(f"{path}.default", str(default), f"default is less than min: {low}")
+        field = "default" if found.minor >= _DEFAULT_BLAMED_SINCE else "min"
+        found.invalid(f"{path}.{field}", str(default), f"default is less than min: {low}")
     if high is not None:
         if low > high:
             found.invalid(f"{path}.max", str(low), f"min is larger than max: {high}")

@@ -35,7 +35,7 @@ class Review:
 
 def check(review: Review) -> None:
     """Raise 422 with all causes when a rule is broken."""
-    found = Findings()
+    found = Findings(review.server_minor)
     check_metadata(found, review.resource.plural, review.new["metadata"])
     if review.old is not None:
         check_metadata_update(found, review.new["metadata"], review.old["metadata"])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.rules.findings import Findings
 
+_DECLARATIVE_SINCE = 37
 _RESULTS_MAX = 32
 _CONFIGS_MAX = 64
 _CONSUMERS_MAX = 256
@@ -64,7 +65,10 @@ def check_claim_status(found: Findings, new: JsonObject, old: JsonObject) -> Non
     allocation = status.get("allocation")
     if allocation is not None and before.get("allocation") is not None:
         if allocation != before["allocation"]:
-            found.invalid("status.allocation", allocation, "field cannot be modified once set")
+            why = "field cannot be modified once set"
+            if found.minor < _DECLARATIVE_SINCE:
+                why = "field is immutable"
+            found.invalid("status.allocation", allocation, why)
     elif allocation is not None:
         _check_allocation(found, allocation, request_names(new["spec"]))
     allocated = {device_key(result) for result in results(new)}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CheckExpression = Callable[[str], str | None]
 """Returns what is wrong with a device selector, None when it is right."""
 
+_DISTINCT_SINCE = 36
+_DECLARATIVE_SINCE = 37
 _REQUESTS_MAX = 32
 _CONSTRAINTS_MAX = 32
 _CONFIGS_MAX = 32
@@ -69,11 +71,10 @@ def check_class(found: Findings, new: JsonObject, check_expression: CheckExpress
         check_config(found, f"spec.config[{index}]", config)
     extended = spec.get("extendedResourceName")
     if extended is not None and ("/" not in extended or not names.is_label_key(extended)):
-        found.invalid(
-            "spec.extendedResourceName",
-            extended,
-            "a name must be a domain-prefixed path, such as 'example.com/my-prop'",
-        )
+        why = "a name must be a domain-prefixed path, such as 'example.com/my-prop'"
+        if found.minor < _DECLARATIVE_SINCE:
+            why = "must be a valid extended resource name"
+        found.invalid("spec.extendedResourceName", extended, why)
 
 
 def check_admin_access(found: Findings, path: str, spec: JsonObject, namespace: JsonObject) -> None:
@@ -209,7 +210,9 @@ def _wrong_expression(wrong: str) -> str:
 def _check_constraint(found: Findings, path: str, constraint: JsonObject, known: set[str]) -> None:
     check_references(found, f"{path}.requests", constraint.get("requests", []), known)
     present = [name for name in ("matchAttribute", "distinctAttribute") if name in constraint]
-    if len(present) != 1:
+    if not present and found.minor < _DISTINCT_SINCE:
+        found.required(f"{path}.matchAttribute")
+    elif len(present) != 1:
         # It says so in both cases.
         found.required(
             path,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.rules.findings import Findings
 
+_DECLARATIVE_SINCE = 37
+_EMPTY_INVALID_SINCE = 35
 _ENTRIES_MAX = 32
 _VALUES_MAX = 48
 _VALUE_MAX_BYTES = 64
@@ -84,7 +86,13 @@ def _check_attribute(found: Findings, path: str, attribute: JsonObject) -> None:
     if len(present) != 1:
         exactly = "exactly one" if present else "one"
         known = ", ".join(f"`{name}`" for name in (*_SCALARS, *_LISTS))
-        found.invalid(path, ", ".join(present), f"must specify {exactly} of: {known}")
+        why = f"must specify {exactly} of: {known}"
+        if found.minor < _DECLARATIVE_SINCE:
+            why = "exactly one value must be specified"
+        if present or found.minor >= _EMPTY_INVALID_SINCE:
+            found.invalid(path, ", ".join(present), why)
+        else:
+            found.required(path, why)
     for name in _LISTS:
         if attribute.get(name) == []:
             found.invalid(f"{path}.{name}", [], "must not be empty if specified")

@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+NEWEST = 37
 _SHOWN_MAX = 4000
 
 
 class Findings:
     """Collects causes; a path is a field path such as `spec.devices[0].name`."""
 
-    def __init__(self) -> None:
+    def __init__(self, minor: int = NEWEST) -> None:
+        self.minor = minor
+        """The server's minor; releases say some things in their own words."""
         self.causes: list[Cause] = []
 
     def invalid(self, path: str, value: Any, why: str) -> None:

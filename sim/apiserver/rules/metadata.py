@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sim.apiserver.rules.findings import Findings
 
 _ANNOTATIONS_MAX_BYTES = 256 * 1024
+_DECLARATIVE_SINCE = 37
 _LABEL_NAMED = {"namespaces"}
 _STANDARD_FINALIZERS = {"foregroundDeletion", "kubernetes", "orphan"}
 
@@ -24,7 +25,7 @@ def check_metadata(found: Findings, plural: str, metadata: JsonObject) -> None:
     for index, owner in enumerate(metadata.get("ownerReferences", ())):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                found.required(f"metadata.ownerReferences[{index}].{field}", "must not be empty")
+                _note_empty_owner(found, index, field)
     _check_controllers(found, metadata.get("ownerReferences", []))
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
         if not names.is_label_key(finalizer) or (
@@ -35,6 +36,14 @@ def check_metadata(found: Findings, plural: str, metadata: JsonObject) -> None:
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
             )
+
+
+def _note_empty_owner(found: Findings, index: int, field: str) -> None:
+    if found.minor >= _DECLARATIVE_SINCE:
+        found.required(f"metadata.ownerReferences[{index}].{field}", "must not be empty")
+        return
+    what = "version " if field == "apiVersion" else ""
+    found.invalid(f"metadata.ownerReferences.{field}", "", f"{what}must not be empty")
 
 
 def check_labels(found: Findings, path: str, labels: dict[str, str]) -> None:
@@ -80,11 +89,13 @@ def check_metadata_update(found: Findings, new: JsonObject, old: JsonObject) -> 
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
             told = ", ".join(f'"{name}"' for name in added)
-            found.forbidden(
-                "metadata.finalizers",
+            why = (
                 "no new finalizers can be added if the object "
-                f"is being deleted, found new finalizers []string{{{told}}}",
+                f"is being deleted, found new finalizers []string{{{told}}}"
             )
+            # Older releases say it twice.
+            for _ in range(1 if found.minor >= _DECLARATIVE_SINCE else 2):
+                found.forbidden("metadata.finalizers", why)
 
 
 def _check_annotations(found: Findings, annotations: dict[str, str]) -> None:

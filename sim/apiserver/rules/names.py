@@ -22,6 +22,7 @@ _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
 )
 _MIXED_SUBDOMAIN_RULE = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.'"
+_MIXED_SINCE = 37
 _LABEL_MAX = 63
 _SUBDOMAIN_MAX = 253
 _DOMAIN_MAX = 63
@@ -97,7 +98,11 @@ def check_driver(found: Findings, path: str, text: str, *, lower: bool = False) 
         return
     found.at_most_bytes(path, text, _DOMAIN_MAX)
     if not is_dns_subdomain(text.lower()):
-        found.invalid(path, text, _SUBDOMAIN_RULE if lower else _MIXED_SUBDOMAIN_RULE)
+        found.invalid(
+            path,
+            text,
+            _SUBDOMAIN_RULE if lower or found.minor < _MIXED_SINCE else _MIXED_SUBDOMAIN_RULE,
+        )
 
 
 def check_pool(found: Findings, path: str, text: str) -> None:

@@ -79,7 +79,7 @@ def test_distinct_attributes_need_their_gate() -> None:
         constraint = {"distinctAttribute": "gpu.example.com/uuid"}
         wanted["spec"]["devices"]["constraints"] = [constraint]
         error = await refused(at.api.create("resourceclaims", wanted, "default"))
-        assert fields(error) == ["spec.devices.constraints[0]"]
+        assert fields(error) == ["spec.devices.constraints[0].matchAttribute"]
         at.server.set_version("1.36")
         made = await at.api.create("resourceclaims", wanted, "default")
         assert made["spec"]["devices"]["constraints"] == [constraint]
