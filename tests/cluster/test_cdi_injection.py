@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.assets import Assets
 from tests.cluster.cdi_library import Container, inject
+from tests.cluster.cdi_odd_specs import odd_containers
 from tests.cluster.cdi_recording import library_answers, release
 from tests.cluster.cdi_scene_specs import HOOKS, scene_specs
 from tests.sim.runtime.cdi_cases import qualified
@@ -63,3 +64,18 @@ def test_claims_on_every_board_come_out_as_the_library_does_it(
     made = [one.container for one in library if one.container is not None]
     assert len(made) == 4 * len(specs)
     assert {len(one.get("devices", ())) > 1 for one in made} == {True}
+
+
+@pytest.mark.cluster
+def test_odd_specs_come_out_as_the_library_does_it(assets: Assets, tmp_path: Path) -> None:
+    """What is nearly a good spec is refused, or means the same, in both."""
+    containers = list(odd_containers(tmp_path, seed=1, count=1500))
+    library = inject(assets.path("cdicheck"), containers)
+    wrong = [
+        ((one.directories[0] / "a.json").read_text()[:2000], mine, theirs)
+        for one, mine, theirs in zip(containers, ours(containers), library, strict=True)
+        if mine != theirs
+    ]
+    assert wrong == []
+    assert sum(one.container is not None for one in library) > 200
+    assert sum(bool(one.refused) for one in library) > 200
