@@ -10,7 +10,11 @@ from tests.cluster.cdi_library import Container
 from tests.sim.runtime.cdi_cases import cases
 
 # A null among device nodes, mounts or hooks ends the library's process, so there is none.
-_ODD: Final = ("", "A=1", "/a/../b", "none", "true", 0, 1, -1, 1.5, 2**32, True, [], {}, ["A=1"])
+_ODD: Final[tuple[object, ...]] = (
+    *("", "A=1", "/a/../b", "none", "true"),
+    *(0, 1, -1, 1.5, 2**32, True),
+    *([], {}, ["A=1"]),
+)
 
 
 def odd_containers(root: Path, *, seed: int, count: int) -> Iterator[Container]:
