@@ -5,10 +5,6 @@ A label that is listed must differ: what has become the same is to be struck out
 
 from typing import Final
 
-_NO_NODE_LIFECYCLE: Final = (
-    "a node is usable as soon as it is made: no controller of node lifecycles would take away the "
-    "taint that a new one has, or annotate it"
-)
 _NO_STREAMS: Final = (
     "nothing runs in simulated containers that one could look into, resize or evict by the API"
 )
@@ -27,9 +23,7 @@ OF_MINOR: Final[dict[str, dict[str, dict[str, str]]]] = {
 """Those of one release alone."""
 
 KNOWN: Final[dict[str, dict[str, str]]] = {
-    "kubectl/describing_pods": {"node": _NO_NODE_LIFECYCLE},
     "kubectl/applying": dict.fromkeys(("immutable", "unknown field"), _GO_VALUES),
-    "statuses/nodes": dict.fromkeys(("made", "status", "status in the spec"), _NO_NODE_LIFECYCLE),
     "discovering/resources": dict.fromkeys(
         (
             "nodes/proxy",

@@ -112,12 +112,16 @@ class Server:
             self.tell(label, answer_of(response.status, found, warnings))
         return found
 
-    def run_kubectl(self, label: str, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl in the scene's namespace and tell what it printed."""
+    def run_kubectl(
+        self, label: str, *arguments: str, stdin: str | None = None, without: tuple[str, ...] = ()
+    ) -> str:
+        """Run kubectl in the scene's namespace and tell what it printed, some lines aside."""
         assert self.kubectl is not None
         command = (f"--namespace={self.namespace}", *arguments)
         status, output, errors = self.kubectl(command, stdin)
-        self.tell(label, {"exit": status, "output": printed(output), "errors": printed(errors)})
+        lines = printed(output).splitlines()
+        kept = "\n".join(line for line in lines if not line.startswith(without or ("\0",)))
+        self.tell(label, {"exit": status, "output": kept, "errors": printed(errors)})
         return output
 
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: D401 - scenes say what happens, as tests do
 
+from kube.client import MERGE_PATCH
 from tests.api_behaviour.scenes.objects import (
     allocated,
     claim,
@@ -124,11 +125,22 @@ def nodes(api: Server) -> None:
     name = api.own("node")
     ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "Test"}]}
     body = {"metadata": {"name": name}, "spec": {"unschedulable": True}, "status": ready}
-    api.post("made", api.at("nodes"), body)
-    allocatable = {"status": {"capacity": {"cpu": "2000m", "memory": "1024Mi"}}}
-    api.patch("status", api.at("nodes", name, "status"), allocatable)
-    api.patch("status in the spec", api.at("nodes", name), {"status": None})
+    _tell_node(api, "made", api.send("", "POST", api.at("nodes"), body))
+    headers = {"Content-Type": MERGE_PATCH}
+    path = api.at("nodes", name)
+    capacity = {"status": {"capacity": {"cpu": "2000m", "memory": "1024Mi"}}}
+    for label, where, patch in (
+        ("status", f"{path}/status", capacity),
+        ("status in the spec", path, {"status": None}),
+    ):
+        _tell_node(api, label, api.send("", "PATCH", where, patch, headers=headers))
     api.send("", "DELETE", api.at("nodes", name))
+
+
+def _tell_node(api: Server, label: str, node: JsonObject) -> None:
+    """Tell what no controller of a real cluster changes meanwhile."""
+    spec = {key: value for key, value in node["spec"].items() if key != "taints"}
+    api.tell(label, {"name": node["metadata"]["name"], "spec": spec, "status": node["status"]})
 
 
 def namespaces(api: Server) -> None:
