@@ -168,8 +168,9 @@ def _show_idle(scene: Scene) -> None:
     show("G18", "idle_reads", reads, none, note=f"in {_IDLE_S} s, without watches")
     show("G10", "idle_writes_per_hour", writes * _HOUR_S / _IDLE_S, Goal(goal=0, floor=0))
     show("G10", "idle_reads_per_hour", reads * _HOUR_S / _IDLE_S, Goal(goal=0, floor=120))
-    watches = 2 * _HOUR_S / _WATCH_S
-    show("G10", "idle_watches_per_hour", watches, note="renewals of two watches, computed")
+    # Slices, pods and the Node.
+    watches = 3 * _HOUR_S / _WATCH_S
+    show("G10", "idle_watches_per_hour", watches, note="renewals of three watches, computed")
 
 
 def _change(node: Node, scene: Scene, *, quiet: bool) -> float:
