@@ -19,6 +19,7 @@ _STAYS_S = 300
 # A Go struct is always there, so these have a spec even when the client sent none.
 _WITH_SPEC = {
     "deviceclasses",
+    "devicetaintrules",
     "leases",
     "namespaces",
     "nodes",
@@ -115,6 +116,13 @@ def _slice(obj: JsonObject) -> None:
             taint.setdefault("timeAdded", timestamp())
 
 
+def _rule(obj: JsonObject) -> None:
+    taint = obj["spec"].setdefault("taint", {})
+    for field in ("key", "effect"):
+        taint.setdefault(field, "")
+    taint.setdefault("timeAdded", timestamp())
+
+
 def _claim(obj: JsonObject) -> None:
     _claim_spec(obj.get("spec", {}))
 
@@ -146,4 +154,5 @@ _FILLERS = {
     "resourceslices": _slice,
     "resourceclaims": _claim,
     "resourceclaimtemplates": _template,
+    "devicetaintrules": _rule,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.apiserver.resources import RESOURCES, ResourceType
+from sim.apiserver.resources import RESOURCES, ResourceType, served
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -33,8 +33,8 @@ def version_info(git_version: str) -> JsonObject:
     }
 
 
-def document(segments: list[str]) -> JsonObject | None:
-    """Return the discovery document at a path, or None when there is none."""
+def document(segments: list[str], minor: int) -> JsonObject | None:
+    """Return the discovery document of release 1.*minor* at a path, or None without any."""
     match segments:
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -44,9 +44,9 @@ def document(segments: list[str]) -> JsonObject | None:
         case ["apis", name] if name in _group_names():
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
         case ["api", "v1"]:
-            return _resource_list("", "v1")
+            return _resource_list("", minor)
         case ["apis", name, "v1"] if name in _group_names():
-            return _resource_list(name, "v1")
+            return _resource_list(name, minor)
         case _:
             return None
 
@@ -60,15 +60,15 @@ def _group(name: str) -> JsonObject:
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
-def _resource_list(group: str, version: str) -> JsonObject:
+def _resource_list(group: str, minor: int) -> JsonObject:
     rows: list[JsonObject] = []
-    for resource in RESOURCES:
-        if (resource.group, resource.version) == (group, version):
+    for resource in served(minor):
+        if resource.group == group:
             rows.extend(_rows(resource))
     head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
     return {
         **head,
-        "groupVersion": f"{group}/{version}" if group else version,
+        "groupVersion": f"{group}/v1" if group else "v1",
         "resources": rows,
     }
 

@@ -55,7 +55,8 @@ class HttpApi:
             user = self._access.user_of(request.headers.get("Authorization", ""), token)
             segments = [segment for segment in path.split("/") if segment]
             fixed = self._fixed(segments)
-            target = None if fixed is not None else paths.parse(segments)
+            minor = self._registry.version.number
+            target = None if fixed is not None else paths.parse(segments, minor)
             if target is not None:
                 verb = target.verb(request.method, watch=flag(request, "watch"))
             self._faults.strike(verb, path)
@@ -81,7 +82,8 @@ class HttpApi:
             return _json(discovery.version_info(self._registry.version.git_version))
         if segments and segments[0] in {"healthz", "readyz", "livez"}:
             return web.Response(text="ok")
-        found = discovery.document(segments) or openapi.document(segments)
+        minor = self._registry.version.number
+        found = discovery.document(segments, minor) or openapi.document(segments, minor)
         return None if found is None else _json(found)
 
     async def _served(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.apiserver.resources import RESOURCES, ResourceType
+from sim.apiserver.resources import ResourceType, served
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -19,18 +19,18 @@ _PARAMETERS = [
 ]
 
 
-def document(segments: list[str]) -> JsonObject | None:
+def document(segments: list[str], minor: int) -> JsonObject | None:
     """Return the index of documents or the one of a group version, None for other paths."""
     if segments[:2] != ["openapi", "v3"]:
         return None
-    roots = {_root(resource) for resource in RESOURCES}
+    roots = {_root(resource) for resource in served(minor)}
     wanted = "/".join(segments[2:])
     if not wanted:
         urls = {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in sorted(roots)}
         return {"paths": urls}
     if wanted not in roots:
         return None
-    paths = {_path(one): _operations(one) for one in RESOURCES if _root(one) == wanted}
+    paths = {_path(one): _operations(one) for one in served(minor) if _root(one) == wanted}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "simulated"},

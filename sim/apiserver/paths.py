@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim.apiserver.errors import NoPageError, no_such_path
-from sim.apiserver.resources import RESOURCES, ResourceType
+from sim.apiserver.resources import RESOURCES, ResourceType, served
 
 _GROUPS = {resource.group for resource in RESOURCES}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -31,8 +31,8 @@ class Target:
         return "watch" if watch else "list"
 
 
-def parse(segments: list[str]) -> Target:
-    """Return the target of a path that is split at its slashes; 404 for no such thing."""
+def parse(segments: list[str], minor: int) -> Target:
+    """Return what release 1.*minor* serves at a path that is split at its slashes; or 404."""
     match segments:
         case ["api", "v1", *rest]:
             group = ""
@@ -47,10 +47,10 @@ def parse(segments: list[str]) -> Target:
     if group not in _GROUPS:
         raise NoPageError
     if len(rest) > len(("namespaces", "name")) and rest[0] == "namespaces":
-        inner = _resource(group, rest[2])
+        inner = _resource(group, rest[2], minor)
         if inner is not None and inner.namespaced:
             return _target(inner, rest[1], rest[3:])
-    resource = _resource(group, rest[0]) if rest else None
+    resource = _resource(group, rest[0], minor) if rest else None
     if resource is None or (resource.namespaced and len(rest) > 1):
         raise no_such_path()
     return _target(resource, None, rest[1:])
@@ -72,8 +72,8 @@ def _target(resource: ResourceType, namespace: str | None, rest: list[str]) -> T
             raise no_such_path()
 
 
-def _resource(group: str, plural: str) -> ResourceType | None:
-    for resource in RESOURCES:
+def _resource(group: str, plural: str, minor: int) -> ResourceType | None:
+    for resource in served(minor):
         if (resource.group, resource.plural) == (group, plural):
             return resource
     return None

@@ -2,7 +2,7 @@
 
 Sources: apiserver pkg/registry/rest/{create,update}.go and the strategies under
 kubernetes pkg/registry. The status subresource changes the status only, the main resource all
-but the status; claims also keep their metadata on a status write, pods do not.
+but the status; claims and taint rules also keep their metadata on a status write, pods do not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING
 
-from sim.apiserver.errors import StatusError
+from sim.apiserver.errors import Cause, StatusError, invalid
 from sim.apiserver.json_values import timestamp
 from sim.apiserver.rules.claim_status import drop_deallocated
 
@@ -40,6 +40,7 @@ _KEPT_ON_UPDATE = (
     "resourceVersion",
     "uid",
 )
+_KEEPS_METADATA = {"devicetaintrules", "resourceclaims"}
 _KEPT_ON_STATUS_WRITE = ("annotations", "finalizers", "labels", "ownerReferences")
 
 
@@ -74,6 +75,10 @@ def prepare_update(
 ) -> None:
     """Reset in *new* what this (sub)resource may not change."""
     metadata, before = new["metadata"], old["metadata"]
+    if not (resource.unconditional_update or metadata.get("resourceVersion")):
+        why = "Invalid value: 0: must be specified for an update"
+        cause = Cause(reason="FieldValueInvalid", field="metadata.resourceVersion", message=why)
+        raise invalid(resource.qualified, before["name"], (cause,))
     for key in _KEPT_ON_UPDATE:
         _carry(metadata, before, key)
     if "managedFields" not in metadata:
@@ -84,6 +89,8 @@ def prepare_update(
         _carry(new, old, "status")
     if resource.plural == "resourceslices":
         _carry_taint_times(new, old)
+    if resource.plural == "devicetaintrules" and not subresource:
+        _restart_taint(new, old)
     if resource.plural == "secrets":
         _encode_strings(new)
 
@@ -92,9 +99,10 @@ def _keep_all_but_status(resource: ResourceType, new: JsonObject, old: JsonObjec
     for key in set(new) | set(old):
         if key not in {"status", "metadata", "apiVersion", "kind"}:
             _carry(new, old, key)
-    if resource.plural == "resourceclaims":
+    if resource.plural in _KEEPS_METADATA:
         for key in _KEPT_ON_STATUS_WRITE:
             _carry(new["metadata"], old["metadata"], key)
+    if resource.plural == "resourceclaims":
         drop_deallocated(new, old)
 
 
@@ -117,6 +125,14 @@ def _carry_taint_times(new: JsonObject, old: JsonObject) -> None:
             key = (device.get("name"), taint.get("key"), taint.get("value"), taint.get("effect"))
             if "timeAdded" not in taint and key in known:
                 taint["timeAdded"] = known[key]["timeAdded"]
+
+
+def _restart_taint(new: JsonObject, old: JsonObject) -> None:
+    """Let the time of a rule's taint be that of its effect, unless the client says another."""
+    taint, before = new.get("spec", {}).get("taint", {}), old["spec"]["taint"]
+    changed = taint.get("effect") != before.get("effect")
+    if changed and taint.get("timeAdded") == before.get("timeAdded"):
+        taint.pop("timeAdded", None)
 
 
 def _encode_strings(secret: JsonObject) -> None:

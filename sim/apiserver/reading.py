@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sim.apiserver.errors import GoneError, bad_request, not_found
+from sim.apiserver.errors import GoneError, bad_request, no_such_path, not_found
 from sim.apiserver.json_values import copy_json
 from sim.apiserver.requests import Page
 from sim.apiserver.resources import ResourceType, resource_type
@@ -60,6 +60,13 @@ class Reads:
         """Return a copy of one object or raise 404."""
         resource = resource_type(plural)
         return copy_json(self.stored(resource, key_of(resource, name, namespace)))  # type: ignore[no-any-return]
+
+    def served(self, plural: str) -> ResourceType:
+        """Return the row of *plural*; 404 when this release does not serve it."""
+        resource = resource_type(plural)
+        if resource.since > self.version.number:
+            raise no_such_path()
+        return resource
 
     def stored(self, resource: ResourceType, key: Key) -> JsonObject:
         """Return the stored object itself or raise 404."""

@@ -58,12 +58,12 @@ class Registry(Reads):
 
     def create(self, plural: str, obj: JsonObject, namespace: str | None, write: Write) -> Outcome:
         """Store a new object."""
-        resource = resource_type(plural)
+        resource = self.served(plural)
         return self._insert(resource, self._decoded(resource, obj, namespace, write), write)
 
     def update(self, plural: str, obj: JsonObject, write: Write) -> Outcome:
         """Replace the stored object of the same name by *obj*."""
-        resource = resource_type(plural)
+        resource = self.served(plural)
         decoded = self._decoded(resource, obj, None, write)
         metadata = decoded.obj["metadata"]
         key = key_of(resource, metadata.get("name", ""), metadata.get("namespace"))
@@ -73,7 +73,7 @@ class Registry(Reads):
         self, plural: str, name: str, namespace: str | None, patch: Any, write: Write
     ) -> Outcome:
         """Change the stored object by *patch*; an apply may also create it."""
-        resource = resource_type(plural)
+        resource = self.served(plural)
         key = key_of(resource, name, namespace)
         shape = schemas(self.version.minor).shape(resource)
         if write.patch_type != APPLY_PATCH:
@@ -125,7 +125,7 @@ class Registry(Reads):
 
     def delete(self, plural: str, name: str, namespace: str | None, write: Write) -> Outcome:
         """Delete one object as far as finalizers and grace allow."""
-        resource = resource_type(plural)
+        resource = self.served(plural)
         key = key_of(resource, name, namespace)
         old = self.stored(resource, key)
         check_preconditions(resource, old, write)

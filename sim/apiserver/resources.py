@@ -32,6 +32,10 @@ class ResourceType:
     deletes_collection: bool = True
     subresources: tuple[str, ...] = ()
     """Those besides `status`."""
+    since: int = 0
+    """The first minor that serves the resource at this version by default."""
+    unconditional_update: bool = True
+    """An update need not say which resourceVersion it replaces."""
 
     @property
     def api_version(self) -> str:
@@ -118,6 +122,16 @@ RESOURCES = (
         generation=True,
         delete_returns_object=True,
     ),
+    ResourceType(
+        plural="devicetaintrules",
+        kind="DeviceTaintRule",
+        group=_DRA,
+        namespaced=False,
+        status=True,
+        generation=True,
+        since=37,
+        unconditional_update=False,
+    ),
 )
 
 BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
@@ -130,3 +144,8 @@ def resource_type(plural: str) -> ResourceType:
     if found is None:
         raise no_such_path()
     return found
+
+
+def served(minor: int) -> tuple[ResourceType, ...]:
+    """Return the resources that release 1.*minor* serves."""
+    return tuple(resource for resource in RESOURCES if resource.since <= minor)

@@ -105,7 +105,11 @@ def _name(item: JsonObject) -> str:
 
 
 def _age(item: JsonObject) -> str:
-    created = dt.datetime.fromisoformat(item["metadata"]["creationTimestamp"])
+    return _since(item["metadata"]["creationTimestamp"])
+
+
+def _since(time: str) -> str:
+    created = dt.datetime.fromisoformat(time)
     seconds = int((dt.datetime.now(dt.UTC) - created).total_seconds())
     for size, letter in ((_DAY_S, "d"), (_HOUR_S, "h"), (_MINUTE_S, "m")):
         if seconds >= 2 * size:
@@ -175,6 +179,10 @@ def _claim_state(claim: JsonObject) -> str:
     return ",".join(states)
 
 
+def _taint(field: str) -> Callable[[JsonObject], str]:
+    return lambda rule: rule["spec"]["taint"].get(field, "")
+
+
 def _size(field: str) -> Callable[[JsonObject], Any]:
     return lambda item: len(item.get(field, ()))
 
@@ -215,6 +223,13 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         ("Reason", _at("reason")),
         ("Object", _event_object),
         ("Message", _at("message")),
+    ),
+    "devicetaintrules": (
+        ("Key", _taint("key")),
+        ("Value", _taint("value")),
+        ("Effect", _taint("effect")),
+        ("TimeAdded", lambda rule: _since(rule["spec"]["taint"]["timeAdded"])),
+        ("Age", _age),
     ),
     "resourceclaims": (("State", _claim_state),),
     "resourceslices": (

@@ -54,6 +54,10 @@ def _pod(obj: JsonObject) -> JsonObject:
     return {"status": _with_times(status, ("lastProbeTime", "lastTransitionTime"))}
 
 
+def _rule(obj: JsonObject) -> JsonObject:
+    return {"status": obj.get("status", {})}
+
+
 def _with_times(status: JsonObject, fields: tuple[str, ...]) -> JsonObject:
     if "conditions" not in status:
         return status
@@ -66,6 +70,7 @@ _SHOWN: dict[str, Any] = {
     "pods": _pod,
     "resourceclaims": _claim,
     "resourceclaimtemplates": _template,
+    "devicetaintrules": _rule,
 }
 
 

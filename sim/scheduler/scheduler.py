@@ -1,9 +1,9 @@
 """Bind pods to nodes and write down the devices of their claims.
 
-Every pod that could not be placed is looked at again whenever a claim, slice, class or node
-changes or another pod ends. A decision is written in the order of Kubernetes: finalizer and
-allocation of each claim, then its reservation for the pod, then the binding; what fails halfway
-is found in the claims by the next attempt, which starts from what is written.
+Every pod that could not be placed is looked at again whenever a claim, slice, class, rule for
+taints or node changes or another pod ends. A decision is written in the order of Kubernetes:
+finalizer and allocation of each claim, then its reservation for the pod, then the binding; what
+fails halfway is found in the claims by the next attempt, which starts from what is written.
 """
 
 import asyncio
@@ -51,10 +51,12 @@ class Scheduler:
         self._slices = Mirror(api, "resourceslices", self._moved)
         self._classes = Mirror(api, "deviceclasses", self._moved)
         self._nodes = Mirror(api, "nodes", self._moved)
+        self._rules = Mirror(api, "devicetaintrules", self._moved)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
-        mirrors = (self._pods, self._claims, self._slices, self._classes, self._nodes)
+        devices = (self._claims, self._slices, self._classes, self._rules)
+        mirrors = (self._pods, self._nodes, *devices)
         async with asyncio.TaskGroup() as tasks:
             for mirror in mirrors:
                 tasks.create_task(mirror.run())
@@ -116,6 +118,7 @@ class Scheduler:
             claims=self._claims.items,
             slices=tuple(self._slices.items.values()),
             classes={key.name: item for key, item in self._classes.items.items()},
+            rules=tuple(self._rules.items.values()),
         )
 
     async def _bind(self, pod: JsonObject, placed: Placed) -> None:

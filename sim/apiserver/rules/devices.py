@@ -47,7 +47,7 @@ def check_device(found: Findings, path: str, device: JsonObject, *, selects_node
     taints = device.get("taints", ())
     found.at_most(f"{path}.taints", taints, _TAINTS_MAX)
     for index, taint in enumerate(taints):
-        _check_taint(found, f"{path}.taints[{index}]", taint)
+        check_taint(found, f"{path}.taints[{index}]", taint)
     check_counter_sets(
         found,
         f"{path}.consumesCounters",
@@ -106,7 +106,8 @@ def _check_attribute(found: Findings, path: str, attribute: JsonObject) -> None:
                 )
 
 
-def _check_taint(found: Findings, path: str, taint: JsonObject) -> None:
+def check_taint(found: Findings, path: str, taint: JsonObject) -> None:
+    """Check a taint of a device or of a rule."""
     key = taint.get("key", "")
     if not key:
         found.required(f"{path}.key")

@@ -39,6 +39,12 @@ class Scene:
             {"metadata": {"name": name, "namespace": "default"}, "spec": spec},
         )
 
+    async def rule(self, name: str, *, effect: str = "NoSchedule", **selector: str) -> None:
+        """Add a rule that taints the devices of *selector*."""
+        taint = {"key": "example.com/broken", "effect": effect}
+        body = {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}
+        await self.api.create("devicetaintrules", body)
+
     async def pod(self, name: str, *claims: str, **spec: Any) -> None:
         """Add a pod that names claims."""
         entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
