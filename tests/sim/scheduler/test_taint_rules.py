@@ -33,8 +33,8 @@ def test_rule_that_changes_is_followed() -> None:
         await scene.claim("two", "1Gi")
         await scene.pod("two", "two")
         assert await scene.bound("two") == "a"
-        spec = {"deviceSelector": {"pool": None}}
-        await scene.api.patch("devicetaintrules", "broken", {"spec": spec})
+        anywhere = {"spec": {"deviceSelector": {"pool": None}}}
+        await scene.api.patch("devicetaintrules", "broken", anywhere)
         await scene.claim("three", "1Gi")
         await scene.pod("three", "three")
         await scene.pending("three", "TaintNotTolerated")
