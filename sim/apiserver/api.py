@@ -1,8 +1,8 @@
 """The in-process client: how the simulated scheduler, kubelets and controllers speak.
 
-It has the semantics of the HTTP server, because both call the same `Registry`: every write is
-validated, defaulted and checked for conflicts. What it leaves out is the wire, so a component
-of the simulation costs no sockets and cannot be hit by injected faults.
+It has the semantics of the HTTP server, because both call the same `Writes`: every write is
+validated, defaulted, checked for conflicts and shown to webhooks. What it leaves out is the wire,
+so a component of the simulation costs no sockets and cannot be hit by injected faults.
 All methods must be called in the loop of the server. Returned objects are the caller's own.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sim.apiserver.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from sim.apiserver.requests import Listing, Write
+from sim.apiserver.writes import Writes
 
 if TYPE_CHECKING:
     import builtins
@@ -32,6 +33,7 @@ class Api:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._writes = Writes(registry)
 
     async def get(self, resource: str, name: str, namespace: str | None = None) -> JsonObject:
         """Return one object."""
@@ -53,13 +55,14 @@ class Api:
         self, resource: str, obj: JsonObject, namespace: str | None = None
     ) -> JsonObject:
         """Store *obj* and return it as stored; its own namespace counts when none is given."""
-        return self._registry.create(resource, obj, namespace, Write()).obj
+        return (await self._writes.create(resource, obj, namespace, Write())).obj
 
     async def update(
         self, resource: str, obj: JsonObject, *, subresource: str | None = None
     ) -> JsonObject:
         """Replace the object of the same name; its resourceVersion, if any, must be current."""
-        return self._registry.update(resource, obj, Write(subresource=subresource or "")).obj
+        write = Write(subresource=subresource or "")
+        return (await self._writes.update(resource, obj, write)).obj
 
     async def patch(
         self,
@@ -73,7 +76,7 @@ class Api:
     ) -> JsonObject:
         """Change one object by a patch of *content_type* and return it as stored."""
         write = Write(subresource=subresource or "", patch_type=content_type)
-        return self._registry.patch(resource, name, namespace, patch, write).obj
+        return (await self._writes.patch(resource, name, namespace, patch, write)).obj
 
     async def delete(
         self,
@@ -87,11 +90,12 @@ class Api:
     ) -> None:
         """Delete one object, at once or by marking it, as finalizers and grace demand."""
         write = Write(uid=uid or "", grace_period_s=grace_period_s, propagation=propagation)
-        self._registry.delete(resource, name, namespace, write)
+        await self._writes.delete(resource, name, namespace, write)
 
     async def bind(self, pod: str, namespace: str, *, node: str) -> None:
         """Bind a pod to a node, as the scheduler does; a bound pod is a conflict."""
-        self._registry.bind(pod, namespace, node)
+        binding: JsonObject = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
+        await self._writes.bind(pod, namespace, binding, Write(subresource="binding"))
 
     def watch(
         self,

@@ -146,7 +146,30 @@ def _device_request(request: JsonObject) -> None:
         toleration.setdefault("operator", "Equal")
 
 
+def _webhooks(obj: JsonObject) -> None:
+    for hook in obj.get("webhooks", ()):
+        hook.setdefault("sideEffects", "")
+        hook.setdefault("failurePolicy", "Fail")
+        hook.setdefault("matchPolicy", "Equivalent")
+        hook.setdefault("namespaceSelector", {})
+        hook.setdefault("objectSelector", {})
+        hook.setdefault("timeoutSeconds", 10)
+        for rule in hook.get("rules", ()):
+            rule.setdefault("scope", "*")
+        service = hook.get("clientConfig", {}).get("service")
+        if service is not None:
+            service.setdefault("port", 443)
+
+
+def _mutating_webhooks(obj: JsonObject) -> None:
+    _webhooks(obj)
+    for hook in obj.get("webhooks", ()):
+        hook.setdefault("reinvocationPolicy", "Never")
+
+
 _FILLERS = {
+    "mutatingwebhookconfigurations": _mutating_webhooks,
+    "validatingwebhookconfigurations": _webhooks,
     "namespaces": _namespace,
     "nodes": _node,
     "pods": _pod,

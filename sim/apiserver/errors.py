@@ -69,7 +69,8 @@ class StatusError(Exception):
             details["kind"] = kind
         if self.causes:
             details["causes"] = [
-                {"reason": cause.reason, "message": cause.message}
+                {"message": cause.message}
+                | ({"reason": cause.reason} if cause.reason else {})
                 | ({"field": cause.field} if cause.field else {})
                 for cause in self.causes
             ]

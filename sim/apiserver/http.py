@@ -16,10 +16,11 @@ from aiohttp import web
 from sim.apiserver import discovery, openapi, paths
 from sim.apiserver.access import split_path
 from sim.apiserver.errors import NoPageError, StatusError, bad_request, generic
-from sim.apiserver.options import flag, listing_of, write_of
+from sim.apiserver.options import USER, flag, listing_of, write_of
 from sim.apiserver.patches import APPLY_PATCH
 from sim.apiserver.streaming import Streams
 from sim.apiserver.tables import metadata_list, table, wants_metadata, wants_table
+from sim.apiserver.writes import Writes
 from sim.apiserver.zeros import shown
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class HttpApi:
         self, registry: Registry, access: Access, faults: Faults, bookmark_interval_s: float
     ) -> None:
         self._registry = registry
+        self._writes = Writes(registry)
         self._access = access
         self._faults = faults
         self.streams = Streams(registry, bookmark_interval_s)
@@ -53,10 +55,12 @@ class HttpApi:
         token, path = split_path(request.path)
         try:
             user = self._access.user_of(request.headers.get("Authorization", ""), token)
+            request[USER] = user
             segments = [segment for segment in path.split("/") if segment]
             fixed = self._fixed(segments)
-            minor = self._registry.version.number
-            target = None if fixed is not None else paths.parse(segments, minor)
+            target = (
+                None if fixed is not None else paths.parse(segments, self._registry.version.number)
+            )
             if target is not None:
                 verb = target.verb(request.method, watch=flag(request, "watch"))
             self._faults.strike(verb, path)
@@ -105,7 +109,7 @@ class HttpApi:
                 return _deleted(target, await self._delete(request, target))
             case "deletecollection":
                 write = write_of(request, target, await _options(request))
-                items = self._registry.delete_collection(
+                items = await self._writes.delete_collection(
                     plural, namespace, listing_of(request), write
                 )
                 metadata = {"resourceVersion": self._registry.resource_version}
@@ -138,24 +142,26 @@ class HttpApi:
 
     async def _delete(self, request: web.Request, target: paths.Target) -> Outcome:
         write = write_of(request, target, await _options(request))
-        return self._registry.delete(target.resource.plural, target.name, target.namespace, write)
+        return await self._writes.delete(
+            target.resource.plural, target.name, target.namespace, write
+        )
 
     async def _write(self, request: web.Request, target: paths.Target, verb: str) -> web.Response:
         plural, write = target.resource.plural, write_of(request, target, {})
         body = await _body(request)
         if target.subresource == "binding":
-            node = (body.get("target") or {}).get("name", "")
-            annotations = (body.get("metadata") or {}).get("annotations")
-            self._registry.bind(target.name, target.namespace or "", node, annotations)
+            await self._writes.bind(target.name, target.namespace or "", body, write)
             done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
             return _json({**done, "code": 201}, status=201)
         match verb:
             case "create" if not target.name:
-                outcome = self._registry.create(plural, body, target.namespace, write)
+                outcome = await self._writes.create(plural, body, target.namespace, write)
             case "update" if target.name:
-                outcome = self._registry.update(plural, _named(body, target), write)
+                outcome = await self._writes.update(plural, _named(body, target), write)
             case "patch" if target.name:
-                outcome = self._registry.patch(plural, target.name, target.namespace, body, write)
+                outcome = await self._writes.patch(
+                    plural, target.name, target.namespace, body, write
+                )
             case _:
                 message = "the server does not allow this method on the requested resource"
                 raise generic(405, "MethodNotAllowed", message)
@@ -187,7 +193,7 @@ def _failure(error: StatusError) -> web.Response:
 def _deleted(target: paths.Target, outcome: Outcome) -> web.Response:
     resource = target.resource
     if resource.delete_returns_object or not outcome.removed:
-        return _json(shown(resource.plural, outcome.obj))
+        return _json(shown(resource.plural, outcome.obj), warnings=outcome.warnings)
     details = {"name": target.name, "kind": resource.plural, "uid": outcome.obj["metadata"]["uid"]}
     if resource.group:
         details["group"] = resource.group
@@ -198,7 +204,8 @@ def _deleted(target: paths.Target, outcome: Outcome) -> web.Response:
             "metadata": {},
             "status": "Success",
             "details": details,
-        }
+        },
+        warnings=outcome.warnings,
     )
 
 

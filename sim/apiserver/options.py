@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aiohttp import web
+
 from sim.apiserver.errors import bad_request, invalid
 from sim.apiserver.requests import Listing, Write
 from sim.apiserver.rules.findings import Findings
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from sim.apiserver import paths
     from sim.apiserver.json_values import JsonObject
+
+USER = web.RequestKey("user", str)
+"""Where the door notes on a request who asks."""
 
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -75,6 +78,7 @@ def write_of(request: web.Request, target: paths.Target, options: JsonObject) ->
         resource_version=preconditions.get("resourceVersion") or "",
         grace_period_s=None if grace is None else int(grace),
         propagation=policy,
+        user=request.get(USER, ""),
     )
 
 

@@ -12,7 +12,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING
 
-from sim.apiserver.errors import Cause, StatusError, invalid
+from sim.apiserver.errors import Cause, StatusError, conflict, invalid, other_identity
 from sim.apiserver.json_values import timestamp
 from sim.apiserver.rules.claim_status import drop_deallocated
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
     from sim.apiserver.resources import ResourceType
 
+_CONFLICT = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 _GENERATED_BASE_MAX = 58
 _GENERATED_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED = (
@@ -50,7 +53,17 @@ def generated_name(base: str) -> str:
     return base[:_GENERATED_BASE_MAX] + tail
 
 
-def prepare_create(resource: ResourceType, obj: JsonObject) -> None:
+def check_current(resource: ResourceType, new: JsonObject, old: JsonObject) -> None:
+    """Raise 409 when *new* was made from another state, or another object, than *old*."""
+    name = old["metadata"]["name"]
+    for key in ("resourceVersion", "uid"):
+        told = new["metadata"].get(key)
+        if told and told != old["metadata"][key]:
+            other = other_identity(resource.plural, told, old["metadata"])
+            raise conflict(resource.qualified, name, other if key == "uid" else _CONFLICT)
+
+
+def prepare_create(resource: ResourceType, obj: JsonObject, uid: str = "") -> None:
     """Give a new object its identity and take away what only the server may say."""
     metadata = obj["metadata"]
     if metadata.get("resourceVersion"):
@@ -60,7 +73,7 @@ def prepare_create(resource: ResourceType, obj: JsonObject) -> None:
         metadata.pop(key, None)
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = generated_name(metadata["generateName"])
-    metadata["uid"] = str(uuid.uuid4())
+    metadata["uid"] = uid or str(uuid.uuid4())
     metadata["creationTimestamp"] = timestamp()
     if resource.generation:
         metadata["generation"] = 1

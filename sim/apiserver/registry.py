@@ -23,11 +23,10 @@ from sim.apiserver.errors import (
     invalid,
     no_such_path,
     not_found,
-    other_identity,
 )
 from sim.apiserver.json_values import copy_json, timestamp
 from sim.apiserver.patches import APPLY_PATCH, patched
-from sim.apiserver.preparing import prepare_create, prepare_update
+from sim.apiserver.preparing import check_current, prepare_create, prepare_update
 from sim.apiserver.reading import Reads, key_of
 from sim.apiserver.requests import Listing, Outcome, Write
 from sim.apiserver.resources import ResourceType, resource_type
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
     from sim.apiserver.rules.claims import CheckExpression
     from sim.apiserver.storage import Key, Store
     from sim.apiserver.versions import Version
-
-_CONFLICT = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
 
 _OTHER_NAMESPACE = (
     "the namespace of the provided object does not match the namespace sent on the request"
@@ -56,10 +51,25 @@ class Registry(Reads):
         super().__init__(store, version)
         self._check_expression = check_expression
 
-    def create(self, plural: str, obj: JsonObject, namespace: str | None, write: Write) -> Outcome:
-        """Store a new object."""
+    def draft(self, plural: str, obj: JsonObject, namespace: str | None, write: Write) -> Decoded:
+        """Return *obj* as webhooks see it before it is judged: decoded and with defaults."""
+        decoded = self._decoded(self.served(plural), obj, namespace, write)
+        defaults.fill(plural, decoded.obj)
+        return decoded
+
+    def create(
+        self,
+        plural: str,
+        obj: JsonObject,
+        namespace: str | None,
+        write: Write,
+        *,
+        managed: list[JsonObject] | None = None,
+    ) -> Outcome:
+        """Store a new object; *managed* says who owns its fields."""
         resource = self.served(plural)
-        return self._insert(resource, self._decoded(resource, obj, namespace, write), write)
+        decoded = self._decoded(resource, obj, namespace, write)
+        return self._insert(resource, decoded, write, managed)
 
     def update(self, plural: str, obj: JsonObject, write: Write) -> Outcome:
         """Replace the stored object of the same name by *obj*."""
@@ -180,7 +190,7 @@ class Registry(Reads):
         managed: list[JsonObject] | None = None,
     ) -> Outcome:
         new = decoded.obj
-        prepare_create(resource, new)
+        prepare_create(resource, new, write.uid)
         if managed is not None:
             new["metadata"]["managedFields"] = managed
         key = key_of(resource, new["metadata"].get("name", ""), new["metadata"].get("namespace"))
@@ -197,14 +207,14 @@ class Registry(Reads):
         old = self.stored(resource, key)
         self._check_subresource(resource, write.subresource)
         new = decoded.obj
-        self._check_current(resource, new, old)
+        check_current(resource, new, old)
         if write.subresource == "finalize":
             finalizers = new.get("spec", {}).get("finalizers", [])
             new = {**copy_json(old), "spec": {"finalizers": finalizers}}
             decoded.obj = new
         prepare_update(resource, new, old, write.subresource)
         self._finish(resource, decoded, old, write.subresource)
-        changed = new.get("spec") != old.get("spec")
+        changed = any(new.get(key) != old.get(key) for key in ("spec", "webhooks"))
         if resource.generation and changed and write.subresource != "status":
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         stored = new if write.dry_run else self._stored_as(resource, key, new, old)
@@ -272,14 +282,6 @@ class Registry(Reads):
             error.warnings = decoded.warnings()
             raise
         drop_empty(known.shape(resource), new)
-
-    def _check_current(self, resource: ResourceType, new: JsonObject, old: JsonObject) -> None:
-        name = old["metadata"]["name"]
-        for key in ("resourceVersion", "uid"):
-            told = new["metadata"].get(key)
-            if told and told != old["metadata"][key]:
-                other = other_identity(resource.plural, told, old["metadata"])
-                raise conflict(resource.qualified, name, other if key == "uid" else _CONFLICT)
 
     def _check_namespace(self, resource: ResourceType, key: Key) -> None:
         if not resource.namespaced:

@@ -45,10 +45,13 @@ class Write:
     field_manager: str = ""
     force: bool = False
     uid: str = ""
+    """The identity that the object must have, or that a new one gets."""
     resource_version: str = ""
     grace_period_s: int | None = None
     propagation: str = ""
     """`Foreground`, `Background` or `Orphan`; empty leaves the object's own finalizers."""
+    user: str = "system:simulation"
+    """Who writes, as webhooks are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

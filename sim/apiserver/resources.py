@@ -54,6 +54,7 @@ class ResourceType:
 
 
 _DRA = "resource.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
 
 RESOURCES = (
     ResourceType(
@@ -131,6 +132,22 @@ RESOURCES = (
         generation=True,
         since=37,
         unconditional_update=False,
+    ),
+    ResourceType(
+        plural="mutatingwebhookconfigurations",
+        kind="MutatingWebhookConfiguration",
+        group=_ADMISSION,
+        namespaced=False,
+        generation=True,
+        categories=("api-extensions",),
+    ),
+    ResourceType(
+        plural="validatingwebhookconfigurations",
+        kind="ValidatingWebhookConfiguration",
+        group=_ADMISSION,
+        namespaced=False,
+        generation=True,
+        categories=("api-extensions",),
     ),
 )
 

@@ -231,6 +231,8 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         ("TimeAdded", lambda rule: _since(rule["spec"]["taint"]["timeAdded"])),
         ("Age", _age),
     ),
+    "mutatingwebhookconfigurations": (("Webhooks", _size("webhooks")),),
+    "validatingwebhookconfigurations": (("Webhooks", _size("webhooks")),),
     "resourceclaims": (("State", _claim_state),),
     "resourceslices": (
         ("Node", _at("spec.nodeName")),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from kube.client import Client
 from tests.api_behaviour import kubectl as kubectl_scenes
 from tests.api_behaviour.scenes import (
+    admitting,
     devices,
     discovering,
     owning,
@@ -33,6 +34,7 @@ _MODULES: Final = (
     statuses,
     devices,
     discovering,
+    admitting,
 )
 
 

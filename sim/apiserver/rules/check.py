@@ -13,6 +13,7 @@ from sim.apiserver.rules.metadata import check_labels, check_metadata, check_met
 from sim.apiserver.rules.pods import check_pod
 from sim.apiserver.rules.slices import check_slice
 from sim.apiserver.rules.taint_rules import check_rule, check_rule_status
+from sim.apiserver.rules.webhooks import check_webhooks
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -40,6 +41,7 @@ def check(review: Review) -> None:
     check_metadata(found, review.resource.plural, review.new["metadata"])
     if review.old is not None:
         check_metadata_update(found, review.new["metadata"], review.old["metadata"])
+    check_webhooks(found, review.new)
     _check_kind(found, review)
     if found.causes:
         name = review.new["metadata"].get("name", "")

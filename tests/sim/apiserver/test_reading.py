@@ -83,6 +83,7 @@ def test_discovery_names_what_is_served() -> None:
         assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "37", "v1.37.0")
         _, groups = await at.wire.get("/apis")
         assert [group["name"] for group in groups["groups"]] == [
+            "admissionregistration.k8s.io",
             "coordination.k8s.io",
             "resource.k8s.io",
         ]
