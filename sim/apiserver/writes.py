@@ -72,14 +72,16 @@ class Writes:
         """Delete one object as far as finalizers and grace allow."""
         if not has_webhooks(self._registry):
             return self._registry.delete(plural, name, namespace, write)
-        chain = Chain(self._registry)
-        asked = self._asked(
-            plural, "DELETE", write, old=self._registry.get(plural, name, namespace)
-        )
-        await chain.mutate(asked)
-        await chain.judge(asked)
+        seen: dict[str, list[str]] = {}
+        # What has taken the object's place meanwhile is another one, which no webhook has seen.
+        while (old := self._registry.get(plural, name, namespace))["metadata"]["uid"] not in seen:
+            chain = Chain(self._registry)
+            asked = self._asked(plural, "DELETE", write, old=old)
+            await chain.mutate(asked)
+            await chain.judge(asked)
+            seen[old["metadata"]["uid"]] = chain.warnings
         outcome = self._registry.delete(plural, name, namespace, write)
-        return replace(outcome, warnings=tuple(chain.warnings))
+        return replace(outcome, warnings=tuple(seen[old["metadata"]["uid"]]))
 
     async def delete_collection(
         self, plural: str, namespace: str | None, listing: Listing, write: Write
