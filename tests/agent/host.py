@@ -1,5 +1,6 @@
 """A node's files: GPUs, driver, kubelet's directories, and what the agent leaves in them."""
 
+import fcntl
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -117,7 +118,10 @@ class Host:
         """Return the prepared claims by UID, read from a copy of the state."""
         copy = self.root / "state-copy"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.state, copy)
+        # Not while an agent writes.
+        with (self.state / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            shutil.copytree(self.state, copy)
         store = StateStore(copy, boot_id="a test")
         store.open()
         try:
