@@ -49,6 +49,7 @@ class NodeSide:
         stopping: threading.Event,
     ) -> None:
         self._settings = settings
+        self._rules, self._sharing = wiring.rules(settings), wiring.offer_rules(settings).sharing
         self._cluster = cluster
         self._store = store
         self._boot_id = boot_id
@@ -71,7 +72,7 @@ class NodeSide:
             failed=cluster.publication.set_failure,
             health=wiring.health_rules(settings),
         )
-        self._notices = Notices(cluster.events, wiring.rules(settings), cluster.pods_changed.set)
+        self._notices = Notices(cluster.events, self._rules, cluster.pods_changed.set)
         self._watch = PodWatch(pods=cluster.pods, claims=store.claims, say=self._notices.say)
         self.preparer = Preparer(
             client=cluster.client,
@@ -79,7 +80,7 @@ class NodeSide:
             specs=self._specs,
             regions=self.regions,
             node=self.state,
-            rules=wiring.rules(settings),
+            rules=self._rules,
             pool=settings.node_name,
             boot_id=boot_id,
             shares_per_gpu=self._shares_per_gpu,
@@ -143,7 +144,7 @@ class NodeSide:
             specs=self._specs,
             node=self.state,
             pods=cluster.known_pods,
-            rules=wiring.rules(settings),
+            rules=self._rules,
             pool=settings.node_name,
             shares_per_gpu=self._shares_per_gpu,
             rebuilt=self._rebuilt,
@@ -174,5 +175,5 @@ class NodeSide:
         self._rebuild_now.set()
 
     def _shares_per_gpu(self, view: NodeView) -> Mapping[str, int]:
-        sharing = wiring.offer_rules(self._settings).sharing
-        return {name: sharing.shares_of(device.gpu.uuid) for name, device in view.devices.items()}
+        shares_of = self._sharing.shares_of
+        return {name: shares_of(device.gpu.uuid) for name, device in view.devices.items()}

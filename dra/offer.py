@@ -132,7 +132,7 @@ def make_offer(situation: Situation, *, kept: Kept, rules: OfferRules) -> Offere
 def _ailment(device: JsonObject, situation: Situation) -> Ailment | None:
     """Return the first of what ails *device* or the GPU that it is a part of."""
     assert situation.inventory is not None  # noqa: S101  # it is where the device is from
-    uuids = {_text(device, "uuid"), _text(device, "parentUUID")}
+    uuids = _uuids(device)
     return next((each for each in situation.inventory.ailments if each.uuid in uuids), None)
 
 
@@ -151,7 +151,7 @@ def _carried(situation: Situation, known: set[str]) -> Iterator[tuple[str, Ailme
 
 
 def _fault(device: JsonObject, situation: Situation) -> Ailment | None:
-    uuids = {_text(device, "uuid"), _text(device, "parentUUID")}
+    uuids = _uuids(device)
     for fault in situation.inventory.faults if situation.inventory else ():
         if fault.uuid in uuids:
             message = f"{fault.call} failed with {fault.reason}"
@@ -222,6 +222,11 @@ def _rival(device: JsonObject, situation: Situation) -> Rival | None:
 
 def _bare(device: JsonObject) -> JsonObject:
     return {key: value for key, value in device.items() if key != "taints"}
+
+
+def _uuids(device: JsonObject) -> set[str]:
+    """Return the UUIDs of *device* and of the GPU that it is, or is a part of."""
+    return {_text(device, "uuid"), _text(device, "parentUUID")}
 
 
 def _bus(device: JsonObject) -> str:

@@ -205,9 +205,8 @@ class Publisher:
             return self._resync_s
         kept = Kept(sharing=verdict.kept, taints=verdict.taints_kept)
         offered = make_offer(situation, kept=kept, rules=self._rules)
-        wait_s = self._publish(
-            build_slices(offered.devices, node_name=self._node_name, node_uid=self._node_uid)
-        )
+        desired = build_slices(offered.devices, node_name=self._node_name, node_uid=self._node_uid)
+        wait_s = self._publish(desired, own)
         self._note(offered)
         return wait_s if ask_again_s is None else min(wait_s, ask_again_s)
 
@@ -217,7 +216,7 @@ class Publisher:
             return self._writer.read(), []
         seen = list(self._reflector.items().values())
         own = [each for each in seen if each["spec"].get("driver") == DRIVER]
-        return own, [each for each in seen if each not in own]
+        return own, [each for each in seen if each["spec"].get("driver") != DRIVER]
 
     def _note(self, offered: Offered) -> None:
         before, self._offered = self._offered, offered
@@ -230,12 +229,10 @@ class Publisher:
         if offered.health != before.health:
             self._health_changed()
 
-    def _publish(self, desired: tuple[JsonObject, ...]) -> float:
+    def _publish(self, desired: tuple[JsonObject, ...], seen: list[JsonObject]) -> float:
         wanted = "\n".join(fingerprint(item["spec"]) for item in desired)
-        if self._reflector.wait_synced(0):
-            seen, _ = self._look()
-            if self._plan(desired, seen).is_empty():
-                return self._settle(wanted, seen)
+        if self._plan(desired, seen).is_empty():
+            return self._settle(wanted, seen)
         clash: KubeError | None = None
         for _ in range(_ATTEMPTS):
             existing = self._writer.read()

@@ -74,18 +74,21 @@ NOT_ASKED = SharingVerdict(state=Sharing.UNKNOWN, detail="the server has not bee
 
 def decisive_losses(lost: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the *lost* paths without which slices have to be others."""
-    fields = (*_SHARING_FIELDS, _TAINT_FIELD)
-    return tuple(path for path in lost if any(field in path for field in fields))
+    return _naming(lost, *_SHARING_FIELDS, _TAINT_FIELD)
 
 
 def sharing_losses(lost: tuple[str, ...]) -> tuple[str, ...]:
     """Return those of the *lost* paths without which a GPU cannot be shared."""
-    return tuple(path for path in lost if any(field in path for field in _SHARING_FIELDS))
+    return _naming(lost, *_SHARING_FIELDS)
 
 
 def keeps_taints(lost: tuple[str, ...]) -> bool:
     """Tell whether no taint is among the *lost* paths."""
-    return not any(_TAINT_FIELD in path for path in lost)
+    return not _naming(lost, _TAINT_FIELD)
+
+
+def _naming(lost: tuple[str, ...], *fields: str) -> tuple[str, ...]:
+    return tuple(path for path in lost if any(field in path for field in fields))
 
 
 class SharingProbe:
