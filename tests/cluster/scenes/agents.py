@@ -7,6 +7,7 @@ of their own, which no kubelet ever reads.
 """
 
 import contextlib
+import http.client
 import shutil
 import signal
 import subprocess
@@ -164,9 +165,11 @@ class Agent:
             with urllib.request.urlopen(url, timeout=5) as response:  # our own URL
                 return True, response.read().decode()
         except urllib.error.HTTPError as error:
-            with error:
+            # An agent that is killed while it answers leaves half an answer.
+            with error, contextlib.suppress(http.client.HTTPException):
                 return False, error.read().decode()
-        except OSError as error:
+            return False, str(error)
+        except (OSError, http.client.HTTPException) as error:
             return False, str(error)
 
 
