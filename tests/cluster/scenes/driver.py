@@ -154,7 +154,8 @@ def running_driver(cluster: RealCluster) -> Iterator[Driver]:
 def apply_chart(client: Client) -> None:
     """Create what an administrator applies before the agents: rights, policy and classes."""
     _create(client, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}, "kind": "Namespace"})
-    for path in (*sorted(_CHART.glob("*/*.yaml")), _CLASSES):
+    own = (_CHART / "rbac" / "node-agent.yaml", *sorted((_CHART / "policies").glob("*.yaml")))
+    for path in (*own, _CLASSES):
         for each in yaml.safe_load_all(path.read_text()):
             _create(client, collection_of(each), each)
 
