@@ -16,6 +16,7 @@ import structlog
 
 from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
+from sim.apiserver.users import SCHEDULER
 from sim.controllers import suite
 from sim.kubelet.timing import Timing
 from sim.loopthread import LoopThread
@@ -159,7 +160,8 @@ class Cluster:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
         self._spawn("controllers", suite.run(self.api))
-        self._spawn("scheduler", scheduler.run(self.api, profile=_minor(self._version)))
+        scheduling = scheduler.run(self.api.as_user(SCHEDULER), profile=_minor(self._version))
+        self._spawn("scheduler", scheduling)
         for node in self._nodes.values():
             await node.start(self.api)
 

@@ -16,6 +16,7 @@ import yaml
 
 from sim import driverroot, gpufile
 from sim.apiserver.api import Api
+from sim.apiserver.users import node_user
 from sim.kubelet.health import DeviceHealth, DeviceKey
 from sim.kubelet.kubelet import Kubelet, KubeletConfig
 from sim.kubelet.release import release
@@ -96,7 +97,8 @@ class Node:
 
     async def start(self, api: Api) -> None:
         """Start the kubelet."""
-        self.kubelet = Kubelet(api, self.runtime, self._config)
+        user = node_user(self._spec.name)
+        self.kubelet = Kubelet(api.as_user(user), self.runtime, self._config)
         await self.kubelet.start()
 
     async def stop(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sim.apiserver.patches import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from sim.apiserver.requests import Listing, Write
+from sim.apiserver.users import SIMULATION
 from sim.apiserver.writes import Writes
 
 if TYPE_CHECKING:
@@ -27,13 +28,19 @@ __all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Api"]
 class Api:
     """A client of one server, for parts of the simulation; errors are `StatusError`.
 
-    *resource* is the plural, such as `pods` or `resourceclaims`. *namespace* is None for
-    cluster-scoped resources, and for a list or watch over all namespaces.
+    *user* is who writes, as webhooks are told. *resource* is the plural, such as `pods` or
+    `resourceclaims`. *namespace* is None for cluster-scoped resources, and for a list or watch
+    over all namespaces.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, user: str = SIMULATION) -> None:
         self._registry = registry
+        self._user = user
         self._writes = Writes(registry)
+
+    def as_user(self, user: str) -> Api:
+        """Return the same client for another user."""
+        return Api(self._registry, user)
 
     async def get(self, resource: str, name: str, namespace: str | None = None) -> JsonObject:
         """Return one object."""
@@ -55,13 +62,13 @@ class Api:
         self, resource: str, obj: JsonObject, namespace: str | None = None
     ) -> JsonObject:
         """Store *obj* and return it as stored; its own namespace counts when none is given."""
-        return (await self._writes.create(resource, obj, namespace, Write())).obj
+        return (await self._writes.create(resource, obj, namespace, Write(user=self._user))).obj
 
     async def update(
         self, resource: str, obj: JsonObject, *, subresource: str | None = None
     ) -> JsonObject:
         """Replace the object of the same name; its resourceVersion, if any, must be current."""
-        write = Write(subresource=subresource or "")
+        write = Write(subresource=subresource or "", user=self._user)
         return (await self._writes.update(resource, obj, write)).obj
 
     async def patch(
@@ -75,7 +82,7 @@ class Api:
         subresource: str | None = None,
     ) -> JsonObject:
         """Change one object by a patch of *content_type* and return it as stored."""
-        write = Write(subresource=subresource or "", patch_type=content_type)
+        write = Write(subresource=subresource or "", patch_type=content_type, user=self._user)
         return (await self._writes.patch(resource, name, namespace, patch, write)).obj
 
     async def delete(
@@ -89,13 +96,19 @@ class Api:
         propagation: str = "",
     ) -> None:
         """Delete one object, at once or by marking it, as finalizers and grace demand."""
-        write = Write(uid=uid or "", grace_period_s=grace_period_s, propagation=propagation)
+        write = Write(
+            uid=uid or "",
+            grace_period_s=grace_period_s,
+            propagation=propagation,
+            user=self._user,
+        )
         await self._writes.delete(resource, name, namespace, write)
 
     async def bind(self, pod: str, namespace: str, *, node: str) -> None:
         """Bind a pod to a node, as the scheduler does; a bound pod is a conflict."""
         binding: JsonObject = {"metadata": {"name": pod}, "target": {"kind": "Node", "name": node}}
-        await self._writes.bind(pod, namespace, binding, Write(subresource="binding"))
+        write = Write(subresource="binding", user=self._user)
+        await self._writes.bind(pod, namespace, binding, write)
 
     def watch(
         self,

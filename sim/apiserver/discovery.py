@@ -81,7 +81,9 @@ def _rows(resource: ResourceType) -> list[JsonObject]:
         "kind": resource.kind,
         "verbs": _VERBS,
     }
-    if not resource.deletes_collection:
+    if not resource.kept:
+        main["verbs"] = ["create"]
+    elif not resource.deletes_collection:
         main["verbs"] = [verb for verb in _VERBS if verb != "deletecollection"]
     if resource.categories:
         main["categories"] = list(resource.categories)

@@ -16,10 +16,12 @@ from aiohttp import web
 from sim.apiserver import discovery, openapi, paths
 from sim.apiserver.access import split_path
 from sim.apiserver.errors import NoPageError, StatusError, bad_request, generic
+from sim.apiserver.grants import Grants
 from sim.apiserver.options import USER, flag, listing_of, write_of
 from sim.apiserver.patches import APPLY_PATCH
 from sim.apiserver.streaming import Streams
 from sim.apiserver.tables import metadata_list, table, wants_metadata, wants_table
+from sim.apiserver.warnings import header, told
 from sim.apiserver.writes import Writes
 from sim.apiserver.zeros import shown
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+_NO_METHOD = "the server does not allow this method on the requested resource"
 _YAML_TYPES = {"application/yaml", APPLY_PATCH}
 
 
@@ -44,6 +47,7 @@ class HttpApi:
         self, registry: Registry, access: Access, faults: Faults, bookmark_interval_s: float
     ) -> None:
         self._registry = registry
+        self.grants = Grants()
         self._writes = Writes(registry)
         self._access = access
         self._faults = faults
@@ -98,6 +102,8 @@ class HttpApi:
         note: Callable[[int], None],
     ) -> web.StreamResponse:
         plural, namespace = target.resource.plural, target.namespace
+        if verb != "create" and not target.resource.kept:
+            raise generic(405, "MethodNotAllowed", _NO_METHOD)
         match verb:
             case "get":
                 return self._get(request, target)
@@ -149,6 +155,8 @@ class HttpApi:
     async def _write(self, request: web.Request, target: paths.Target, verb: str) -> web.Response:
         plural, write = target.resource.plural, write_of(request, target, {})
         body = await _body(request)
+        if not target.resource.kept:
+            return _json(self.grants.answered(body), status=201)
         if target.subresource == "binding":
             await self._writes.bind(target.name, target.namespace or "", body, write)
             done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -163,8 +171,7 @@ class HttpApi:
                     plural, target.name, target.namespace, body, write
                 )
             case _:
-                message = "the server does not allow this method on the requested resource"
-                raise generic(405, "MethodNotAllowed", message)
+                raise generic(405, "MethodNotAllowed", _NO_METHOD)
         found = shown(plural, outcome.obj)
         return _json(found, status=201 if outcome.created else 200, warnings=outcome.warnings)
 
@@ -177,9 +184,8 @@ def _json(
         status=status,
         content_type="application/json",
     )
-    for warning in warnings:
-        escaped = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
+    for warning in told(warnings):
+        response.headers.add("Warning", header(warning))
     return response
 
 

@@ -7,6 +7,7 @@ fields, fill defaults, validate, store. Nothing awaits in between, so writes are
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sim.apiserver import defaults, zeros
@@ -159,28 +160,33 @@ class Registry(Reads):
             self.delete(plural, metadata["name"], metadata.get("namespace"), write)
         return page.items
 
-    def bind(
-        self, name: str, namespace: str, node: str, annotations: dict[str, str] | None = None
-    ) -> None:
-        """Set the node of a pod that has none; *annotations* of the binding go to the pod."""
+    def bind(self, name: str, namespace: str, binding: JsonObject, write: Write) -> None:
+        """Set the node of a pod that has none, and mark the pod as the *binding* is marked."""
         resource = resource_type("pods")
         key = key_of(resource, name, namespace)
         pod = copy_json(self.stored(resource, key))
+        told = binding.get("metadata") or {}
+        uid, version = told.get("uid") or "", told.get("resourceVersion") or ""
+        check_preconditions(resource, pod, replace(write, uid=uid, resource_version=version))
         bound = pod["spec"].get("nodeName")
         if bound:
             why = f'pod {name} is already assigned to node "{bound}"'
             raise conflict("pods/binding", name, why)
         if pod["metadata"].get("deletionTimestamp"):
-            raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned")
-        pod["spec"]["nodeName"] = node
-        if annotations:
-            pod["metadata"].setdefault("annotations", {}).update(annotations)
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise conflict("pods/binding", name, why)
+        pod["spec"]["nodeName"] = (binding.get("target") or {}).get("name", "")
+        copied = ("annotations", "labels") if self.version.binds_labels else ("annotations",)
+        for mark in copied:
+            if told.get(mark):
+                pod["metadata"].setdefault(mark, {}).update(told[mark])
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])
         conditions[:] = [entry for entry in conditions if entry["type"] != "PodScheduled"]
         conditions.append(
             {"type": "PodScheduled", "status": "True", "lastTransitionTime": timestamp()}
         )
-        self._store.put("pods", key, pod)
+        if not write.dry_run:
+            self._store.put("pods", key, pod)
 
     def _insert(
         self,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sim.apiserver.patches import MERGE_PATCH
+from sim.apiserver.users import SIMULATION
 
 if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
@@ -50,7 +51,7 @@ class Write:
     grace_period_s: int | None = None
     propagation: str = ""
     """`Foreground`, `Background` or `Orphan`; empty leaves the object's own finalizers."""
-    user: str = "system:simulation"
+    user: str = SIMULATION
     """Who writes, as webhooks are told."""
 
 

@@ -36,6 +36,8 @@ class ResourceType:
     """The first minor that serves the resource at this version by default."""
     unconditional_update: bool = True
     """An update need not say which resourceVersion it replaces."""
+    kept: bool = True
+    """Objects are stored; others are questions, answered at creation."""
 
     @property
     def api_version(self) -> str:
@@ -93,7 +95,21 @@ RESOURCES = (
     ),
     ResourceType(plural="secrets", kind="Secret"),
     ResourceType(plural="configmaps", kind="ConfigMap", short_names=("cm",)),
+    ResourceType(
+        plural="resourcequotas",
+        kind="ResourceQuota",
+        status=True,
+        delete_returns_object=True,
+        short_names=("quota",),
+    ),
     ResourceType(plural="leases", kind="Lease", group="coordination.k8s.io"),
+    ResourceType(
+        plural="subjectaccessreviews",
+        kind="SubjectAccessReview",
+        group="authorization.k8s.io",
+        namespaced=False,
+        kept=False,
+    ),
     ResourceType(
         plural="resourceslices",
         kind="ResourceSlice",

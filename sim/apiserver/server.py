@@ -15,6 +15,7 @@ from sim.apiserver import kubeconfig, versions
 from sim.apiserver.access import Access
 from sim.apiserver.api import Api
 from sim.apiserver.faults import Faults
+from sim.apiserver.grants import Grant
 from sim.apiserver.http import HttpApi
 from sim.apiserver.registry import Registry
 from sim.apiserver.requests import Write
@@ -125,6 +126,14 @@ class ApiServer:
         """Write a kubeconfig by which *user* reaches this server."""
         url = self.url + self._access.path_for(user)
         kubeconfig.write(Path(path), url=url, user=user, token=self.token_for(user))
+
+    def grant(self, subject: str, verb: str, resource: str, *, group: str = "") -> None:
+        """Let a SubjectAccessReview say that a user or group may do something."""
+        self._http.grants.add(Grant(subject=subject, verb=verb, resource=resource, group=group))
+
+    def withdraw(self, subject: str, verb: str, resource: str, *, group: str = "") -> None:
+        """Undo `grant`."""
+        self._http.grants.take(Grant(subject=subject, verb=verb, resource=resource, group=group))
 
     def fail_next(self, count: int, status: int, *, verb: str = "", path_part: str = "") -> None:
         """Fail the next *count* HTTP requests, of a verb and part of a path where given."""

@@ -99,6 +99,7 @@ _FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
+_LABELS_BOUND_SINCE = 35
 # 1.34 keeps these whatever its gates are.
 _ALWAYS_KEPT = {"1.34": ("distinctAttribute", "tolerations")}
 
@@ -115,6 +116,11 @@ class Version:
     def number(self) -> int:
         """Return the minor alone, for rules that changed at some release."""
         return int(self.minor.split(".")[1])
+
+    @property
+    def binds_labels(self) -> bool:
+        """Tell whether a binding's labels go to the pod, as its annotations always do."""
+        return self.number >= _LABELS_BOUND_SINCE
 
     def drop_disabled(self, plural: str, obj: JsonObject, old: JsonObject | None) -> None:
         """Remove from *obj* what this version does not keep."""

@@ -105,9 +105,7 @@ class Writes:
             asked = self._asked("pods", "CREATE", write, new=new)
             binding = await chain.mutate(asked) or new
             await chain.judge(replace(asked, new=binding))
-        node = (binding.get("target") or {}).get("name", "")
-        annotations = (binding.get("metadata") or {}).get("annotations")
-        self._registry.bind(name, namespace, node, annotations)
+        self._registry.bind(name, namespace, binding, write)
 
     async def _created(
         self, plural: str, draft: JsonObject, write: Write, warnings: tuple[str, ...]

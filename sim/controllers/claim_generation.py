@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sim.apiserver.api import STRATEGIC_PATCH
+from sim.apiserver.errors import StatusError
 from sim.controllers.lookup import find
 from sim.controllers.podclaims import claim_names, is_terminal, owning_pod
 from sim.controllers.warning import warn
@@ -105,7 +106,12 @@ async def _generate(api: Api, pod: JsonObject, entry: str, template_name: str) -
         },
         "spec": template["spec"]["spec"],
     }
-    return await api.create("resourceclaims", claim, namespace)
+    try:
+        return await api.create("resourceclaims", claim, namespace)
+    except StatusError as error:
+        message = f"PodResourceClaim {entry}: create ResourceClaim : {error.message}"
+        await warn(api, pod, "FailedResourceClaimCreation", message)
+        raise
 
 
 def _name_base(pod: str, entry: str) -> str:

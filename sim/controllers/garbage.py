@@ -37,7 +37,7 @@ async def run(api: Api) -> None:
     """Run the collector until cancelled."""
     collector = _Collector(api)
     async with asyncio.TaskGroup() as group:
-        for resource in RESOURCES:
+        for resource in (each for each in RESOURCES if each.kept):
             seen = functools.partial(collector.seen, resource.plural)
             group.create_task(follow(api, resource.plural, seen, collector.gone))
         group.create_task(collector.work())

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sim.apiserver.users import groups_of
 from sim.apiserver.zeros import shown
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from sim.apiserver.resources import ResourceType
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
-_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Asked:
         return {
             **request,
             "operation": self.operation,
-            "userInfo": _user_info(self.write.user),
+            "userInfo": {"username": self.write.user, "groups": groups_of(self.write.user)},
             "object": self._shown(self.new),
             "oldObject": self._shown(self.old),
             "dryRun": self.write.dry_run,
@@ -88,11 +88,3 @@ class Asked:
         told = {"uid": write.uid, "resourceVersion": write.resource_version}
         preconditions = {key: value for key, value in told.items() if value}
         return options | ({"preconditions": preconditions} if preconditions else {})
-
-
-def _user_info(user: str) -> JsonObject:
-    groups = ["system:authenticated"]
-    if user.startswith(_ACCOUNT):
-        namespace = user.removeprefix(_ACCOUNT).partition(":")[0]
-        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", *groups]
-    return {"username": user, "groups": groups}

@@ -2,8 +2,8 @@
 
 Those that change come first, one after the other; then those that judge, side by side. A refusal
 is answered with the webhook's own Status behind the words of the server (apiserver:
-pkg/admission/plugin/webhook/errors/statuserror.go). No webhook is asked again because another one
-has changed the object after it.
+pkg/admission/plugin/webhook/errors/statuserror.go). A webhook whose `reinvocationPolicy` is
+`IfNeeded` is asked once again when another one has changed the object after it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import jsonpatch
 import structlog
 
 from sim.apiserver.admission.calling import CallFailedError, call
-from sim.apiserver.admission.matching import MUTATING, VALIDATING, configured, wanted
+from sim.apiserver.admission.matching import MUTATING, VALIDATING, configured, is_wanted
 from sim.apiserver.errors import Cause, StatusError, bad_request
 from sim.apiserver.json_values import copy_json
 
@@ -32,6 +32,19 @@ log = structlog.get_logger(__name__)
 _HARMLESS = ("None", "NoneOnDryRun")
 
 
+@dataclass(slots=True)
+class Reinvocations:
+    """Which webhooks, by place, are to be asked again: those asked before the last change."""
+
+    invoked: set[int] = field(default_factory=set)
+    due: set[int] = field(default_factory=set)
+
+    def changed(self) -> None:
+        """Note that the object is another one than those before have seen."""
+        self.due |= self.invoked
+        self.invoked = set()
+
+
 class Chain:
     """The webhooks for one write; *warnings* are those that they have given so far."""
 
@@ -41,16 +54,40 @@ class Chain:
 
     async def mutate(self, asked: Asked) -> JsonObject | None:
         """Return the object as webhooks have changed it, None for one that is to be deleted."""
-        for hook in list(wanted(self._registry, MUTATING, asked)):
+        hooks = configured(self._registry, MUTATING)
+        again = Reinvocations()
+        first = await self._round(hooks, asked, again)
+        if first.new == asked.new:
+            return first.new
+        return (await self._round(hooks, first, again, only_again=True)).new
+
+    async def _round(
+        self,
+        hooks: list[JsonObject],
+        asked: Asked,
+        again: Reinvocations,
+        *,
+        only_again: bool = False,
+    ) -> Asked:
+        for place, hook in enumerate(hooks):
+            if not is_wanted(self._registry, hook, asked):
+                continue
+            if only_again and place not in again.due:
+                continue
             response = await self._answer(hook, asked)
             if asked.new is not None and response.get("patch"):
                 new = self._patched(hook, asked.new, response)
+                if new != asked.new:
+                    again.changed()
                 asked = replace(asked, new=new)
-        return asked.new
+            if hook.get("reinvocationPolicy") == "IfNeeded":
+                again.invoked.add(place)
+        return asked
 
     async def judge(self, asked: Asked) -> None:
         """Raise what the first webhook that refuses the write says."""
-        hooks = wanted(self._registry, VALIDATING, asked)
+        every = configured(self._registry, VALIDATING)
+        hooks = [hook for hook in every if is_wanted(self._registry, hook, asked)]
         answers = (self._answer(hook, asked) for hook in hooks)
         for answer in await asyncio.gather(*answers, return_exceptions=True):
             if isinstance(answer, BaseException):

@@ -1,19 +1,20 @@
-"""Which webhooks a write is sent to: rules and selectors of the stored configurations.
+"""Which webhooks a write is sent to: rules, selectors and conditions of the configurations.
 
-Source: apiserver pkg/admission/plugin/webhook/predicates. Every `matchPolicy` counts as `Exact`,
-because resources here have one version each. Configurations are never sent to webhooks, so that
-nobody can lock himself out.
+Source: apiserver pkg/admission/plugin/webhook/{predicates,generic}. Every `matchPolicy` counts as
+`Exact`, because resources here have one version each. Configurations are never sent to webhooks,
+so that nobody can lock himself out.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sim.apiserver.admission.conditions import meets_conditions
 from sim.apiserver.requests import Listing
 from sim.apiserver.selectors import Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from sim.apiserver.admission.asked import Asked
     from sim.apiserver.json_values import JsonObject
@@ -32,15 +33,15 @@ def configured(registry: Registry, plural: str) -> list[JsonObject]:
     return [hook for item in ordered for hook in item.get("webhooks", ())]
 
 
-def wanted(registry: Registry, plural: str, asked: Asked) -> Iterator[JsonObject]:
-    """Yield the webhooks that want to see *asked*."""
-    if asked.resource.plural in {MUTATING, VALIDATING}:
-        return
-    for hook in configured(registry, plural):
-        if not any(_follows(rule, asked) for rule in hook.get("rules", ())):
-            continue
-        if _selects_namespace(registry, hook, asked) and _selects_object(hook, asked):
-            yield hook
+def is_wanted(registry: Registry, hook: JsonObject, asked: Asked) -> bool:
+    """Tell whether *hook* is to see *asked*; 403 when its conditions cannot say."""
+    return (
+        asked.resource.plural not in {MUTATING, VALIDATING}
+        and any(_follows(rule, asked) for rule in hook.get("rules", ()))
+        and _selects_namespace(registry, hook, asked)
+        and _selects_object(hook, asked)
+        and meets_conditions(hook, asked)
+    )
 
 
 def _follows(rule: JsonObject, asked: Asked) -> bool:
