@@ -10,7 +10,7 @@ a request that equals it) only after admission, so what admission takes away it 
 And it fills in a request from a limit before admission.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ def given(container: Container, resource: str) -> Given | None:
     if resource in requests:
         raise RefusedError(
             Refusal(
-                code="RequestWithoutLimit",
+                code="LimitMissing",
                 field=field_of(container, resource, section=_REQUESTS),
                 value=shown(requests[resource]),
                 limit=f"{resource} has request {shown(requests[resource])} and no limit",
@@ -97,30 +97,38 @@ def given(container: Container, resource: str) -> Given | None:
     return None
 
 
-def number(found: Given) -> quantity.Quantity:
+def number(found: Given, *, allowed: str = "") -> quantity.Quantity:
     """Return the exact number; raises `RefusedError` where there is none or a negative one."""
     try:
         exact = quantity.parse(_text(found.raw))
     except quantity.QuantityError as error:
-        raise _refused(found, "NotAQuantity", error.why, _without_percent_sign(found)) from error
+        remedy = _without_percent_sign(found)
+        raise _refused(found, "AmountUnreadable", allowed or error.why, remedy) from error
     if exact.nanos < 0:
-        raise _refused(found, "NegativeQuantity", f"{found.resource} must not be negative")
+        limit = allowed or f"{found.resource} must not be negative"
+        raise _refused(found, "AmountOutOfRange", limit)
     return exact
 
 
-def whole(found: Given, *, at_least: int = 0, at_most: int, remedy: str = "") -> int:
-    """Return a number of devices, percent or the like; raises `RefusedError` out of bounds."""
-    allowed = f"{found.resource} must be {at_least}..{at_most}"
-    try:
-        exact = number(found)
-    except RefusedError as error:
-        if error.refusal.code != "NegativeQuantity":
-            raise
-        raise _refused(found, "OutOfRange", allowed, remedy) from error
+def whole(
+    found: Given,
+    *,
+    at_most: int,
+    at_least: int = 0,
+    allowed: str = "",
+    hint: Callable[[Given], str] | None = None,
+) -> int:
+    """Return a number of devices, percent or the like; raises `RefusedError` out of bounds.
+
+    *allowed* is for bounds that are narrower in words; *hint* gives a fraction its remedy.
+    """
+    allowed = allowed or f"{found.resource} must be {at_least}..{at_most}"
+    exact = number(found, allowed=allowed)
     if not exact.is_whole():
-        raise _refused(found, "NotWhole", f"{found.resource} must be a whole number", remedy)
+        limit = f"{found.resource} must be a whole number"
+        raise _refused(found, "AmountNotWhole", limit, hint(found) if hint else "")
     if not at_least <= exact.value() <= at_most:
-        raise _refused(found, "OutOfRange", allowed, remedy)
+        raise _refused(found, "AmountOutOfRange", allowed)
     return exact.value()
 
 
@@ -135,7 +143,7 @@ def memory(found: Given, *, factor: int = 1) -> Memory:
     if _text(found.raw).endswith("i"):
         return _bytes(found, exact, factor)
     if not exact.is_whole():
-        raise _refused(found, "NotWhole", f"{found.resource} must be a whole number of MiB")
+        raise _refused(found, "AmountNotWhole", f"{found.resource} must be a whole number of MiB")
     mib = exact.value() * factor
     if mib > MEMORY_LIMIT_MIB:
         raise _too_much(found, mib, _meant(found, exact.value(), factor))
@@ -206,11 +214,11 @@ def _equal(found: Given, other: Any) -> bool:
 def _bytes(found: Given, exact: quantity.Quantity, factor: int) -> Memory:
     mib, rest = divmod(exact.nanos, _MIB * 10**9)
     if rest:
-        raise _refused(found, "NotWholeMiB", "not a whole MiB")
+        raise _refused(found, "MemoryNotWholeMiB", "not a whole MiB")
     if mib > MEMORY_LIMIT_MIB:
         raise _too_much(found, mib, "")
     if mib % factor:
-        raise _refused(found, "NotAWholeUnit", f"{mib} MiB is not a multiple of {factor} MiB")
+        raise _refused(found, "MemoryNotWholeUnit", f"{mib} MiB is not a multiple of {factor} MiB")
     said = f"{found.resource}: {_text(found.raw)} read as {mib} MiB"
     warning = Refusal(
         code="MemoryReadAsBytes", field=found.field, value=_text(found.raw), limit=said

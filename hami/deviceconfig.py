@@ -1,0 +1,240 @@
+"""HAMi's `device-config.yaml`, read as it is: resource names, defaults and factors of all vendors.
+
+One file says the names to the webhook, the scheduler and the device plugins of HAMi (HAMi v2.10:
+`pkg/scheduler/config/config.go`); this object is their only source here. What a file leaves out
+is zero or empty, as for HAMi, and not the chart's default: the chart writes every key. Only a
+section for NVIDIA without a name for the count is refused, because its pods would pass unread.
+An unknown key is a warning: HAMi skips it in silence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from gpu.refusal import Refusal
+from hami.wording import shown
+
+_SECTIONS: Final = (
+    "nvidia",
+    "cambricon",
+    "hygon",
+    "metax",
+    "enflame",
+    "mthreads",
+    "iluvatars",
+    "kunlun",
+    "awsneuron",
+    "amd",
+    "vastai",
+    "biren",
+    "vnpus",
+)
+
+
+class DeviceConfigError(ValueError):
+    """A file that HAMi could not start with; says where and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigProfiles:
+    """Which profiles a model offers; *models* are parts of its name."""
+
+    models: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvidiaConfig:
+    """The section of NVIDIA; the defaults are those of HAMi's chart, and an empty name is none."""
+
+    resource_count_name: str = "nvidia.com/gpu"
+    resource_memory_name: str = "nvidia.com/gpumem"
+    resource_memory_percentage_name: str = "nvidia.com/gpumem-percentage"
+    resource_core_name: str = "nvidia.com/gpucores"
+    resource_priority_name: str = "nvidia.com/priority"
+    overwrite_env: bool = False
+    """Whether containers that ask for no GPU get `NVIDIA_VISIBLE_DEVICES=none`."""
+    default_memory_mib: int = 0
+    """0 is the whole memory; no factor applies."""
+    default_cores: int = 0
+    default_gpu_num: int = 1
+    """The count of a container that gives none; 0 refuses it."""
+    memory_factor: int = 1
+    """MiB in one unit of what users write; below 1 it is 1."""
+    device_split_count: int = 10
+    device_memory_scaling: float = 1.0
+    device_core_scaling: float = 1.0
+    pre_configured_device_memory_mib: int = 0
+    enable_numa_topology: bool = False
+    gpu_core_policy: str = "default"
+    """`default`, `force` or `disable`."""
+    lib_cuda_log_level: int = 1
+    runtime_class_name: str = ""
+    disable_core_limit: bool = False
+    mig_profile_allowlist: tuple[MigProfiles, ...] = ()
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All resource names that are served."""
+        names = (
+            self.resource_count_name,
+            self.resource_memory_name,
+            self.resource_memory_percentage_name,
+            self.resource_core_name,
+            self.resource_priority_name,
+        )
+        return frozenset(filter(None, names))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceConfig:
+    """What HAMi is told of all vendors; without arguments what its chart renders."""
+
+    nvidia: NvidiaConfig = field(default_factory=NvidiaConfig)
+    warnings: tuple[Refusal, ...] = ()
+
+
+NO_NVIDIA: Final = NvidiaConfig(
+    resource_count_name="",
+    resource_memory_name="",
+    resource_memory_percentage_name="",
+    resource_core_name="",
+    resource_priority_name="",
+    default_gpu_num=0,
+    memory_factor=0,
+    device_split_count=0,
+    device_memory_scaling=0,
+    device_core_scaling=0,
+    gpu_core_policy="",
+    lib_cuda_log_level=0,
+)
+"""What stands where a file says nothing."""
+
+_NVIDIA_KEYS: Final = {
+    "resourceCountName": "resource_count_name",
+    "resourceMemoryName": "resource_memory_name",
+    "resourceMemoryPercentageName": "resource_memory_percentage_name",
+    "resourceCoreName": "resource_core_name",
+    "resourcePriorityName": "resource_priority_name",
+    "overwriteEnv": "overwrite_env",
+    "defaultMemory": "default_memory_mib",
+    "defaultCores": "default_cores",
+    "defaultGPUNum": "default_gpu_num",
+    "memoryFactor": "memory_factor",
+    "deviceSplitCount": "device_split_count",
+    "deviceMemoryScaling": "device_memory_scaling",
+    "deviceCoreScaling": "device_core_scaling",
+    "preConfiguredDeviceMemory": "pre_configured_device_memory_mib",
+    "enableNumaTopology": "enable_numa_topology",
+    "gpuCorePolicy": "gpu_core_policy",
+    "libCudaLogLevel": "lib_cuda_log_level",
+    "runtimeClassName": "runtime_class_name",
+    "disableCoreLimit": "disable_core_limit",
+    "migProfileAllowlist": "mig_profile_allowlist",
+}
+_NVIDIA = TypeAdapter(NvidiaConfig)
+_CORE_POLICIES: Final = ("", "default", "force", "disable")
+
+
+def parse(text: str) -> DeviceConfig:
+    """Return what a `device-config.yaml` says; raises `DeviceConfigError`."""
+    said = _loaded(text)
+    sections = {key: value for key, value in said.items() if key in _SECTIONS and value}
+    if not sections:
+        message = f"no section of a vendor; known are {', '.join(_SECTIONS)}"
+        raise DeviceConfigError(message)
+    warnings = list(_unknown(said, _SECTIONS, "device-config"))
+    nvidia = NO_NVIDIA
+    if "nvidia" in sections:
+        section = _object(sections["nvidia"])
+        warnings += _unknown(section, tuple(_NVIDIA_KEYS), "nvidia")
+        nvidia = _nvidia(section)
+        if nvidia.gpu_core_policy not in _CORE_POLICIES:
+            warnings.append(_unknown_policy(nvidia.gpu_core_policy))
+    return DeviceConfig(nvidia=nvidia, warnings=tuple(warnings))
+
+
+def _loaded(text: str) -> Mapping[Any, Any]:
+    import yaml  # noqa: PLC0415  only the programs that read this file have it
+
+    try:
+        said = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        message = f"no YAML: {error}"
+        raise DeviceConfigError(message) from error
+    if not isinstance(said, Mapping):
+        raise DeviceConfigError("no sections")
+    return said
+
+
+def _object(section: Any) -> Mapping[Any, Any]:
+    if not isinstance(section, Mapping):
+        message = f"nvidia is {shown(section)}, not a section of keys"
+        raise DeviceConfigError(message)
+    return section
+
+
+def _nvidia(section: Mapping[Any, Any]) -> NvidiaConfig:
+    said = {
+        name: section[key]
+        for key, name in _NVIDIA_KEYS.items()
+        if section.get(key) is not None  # an empty value is a zero
+    }
+    zeros = {each.name: getattr(NO_NVIDIA, each.name) for each in fields(NO_NVIDIA)}
+    try:
+        config = _NVIDIA.validate_python(zeros | said)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        key = {name: key for key, name in _NVIDIA_KEYS.items()}.get(str(first["loc"][0]), "")
+        message = f"nvidia.{key}: `{shown(section.get(key))}`: {first['msg']}"
+        raise DeviceConfigError(message) from error
+    _check(config)
+    return config
+
+
+def _check(config: NvidiaConfig) -> None:
+    if not config.resource_count_name:
+        raise DeviceConfigError("nvidia.resourceCountName is missing")
+    names = [getattr(config, each) for each in _NVIDIA_KEYS.values() if each.startswith("resource")]
+    twice = next((name for name in filter(None, names) if names.count(name) > 1), None)
+    if twice:
+        message = f"nvidia: {twice} is the name of two things"
+        raise DeviceConfigError(message)
+    for key in ("defaultMemory", "defaultCores", "defaultGPUNum"):
+        if getattr(config, _NVIDIA_KEYS[key]) < 0:
+            message = f"nvidia.{key} must not be negative"
+            raise DeviceConfigError(message)
+    if config.default_cores > 100:
+        raise DeviceConfigError("nvidia.defaultCores must be 0..100")
+
+
+def _unknown_policy(policy: str) -> Refusal:
+    return Refusal(
+        code="UnknownCorePolicy",
+        field="nvidia.gpuCorePolicy",
+        value=shown(policy),
+        limit="HAMi-core takes it for `default`",
+        remedy="write default, force or disable",
+    )
+
+
+def _unknown(said: Mapping[Any, Any], known: tuple[str, ...], where: str) -> list[Refusal]:
+    folded = {name.lower(): name for name in known}
+    found = []
+    for key in said:
+        if key in known:
+            continue
+        near = get_close_matches(str(key).lower(), folded, n=1)
+        found.append(
+            Refusal(
+                code="UnknownKey",
+                field=where,
+                value=shown(key),
+                limit="the key has no effect",
+                remedy=f"did you mean {folded[near[0]]}?" if near else "",
+            )
+        )
+    return found
