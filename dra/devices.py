@@ -3,8 +3,9 @@
 A shared GPU is one device with consumable capacities (KEP-5075), not one device per share. On such
 a device every capacity is consumed, wholly so by a request that does not name it unless a policy
 has a default; hence each has one: all of the memory, so that a bare request stays alone on the
-GPU, no cores, so that a request for memory only can be joined by others, and one share. The ranges
-have no `max`: the value bounds them, and the bytes of a slice are paid by every watcher.
+GPU, no cores, so that a request for memory only can be joined by others, and one share. Who asks
+for all shares stays alone, however little of the rest he takes. The ranges have no `max`: the value
+bounds them, and the bytes of a slice are paid by every watcher.
 
 Where the server does not keep these fields, or only one process may open the GPU, it is offered
 whole. A GPU in MIG mode is not offered itself: nothing runs on it outside its partitions.
@@ -136,7 +137,10 @@ def _shared(gpu: Gpu, memory_mib: int, shares: int) -> JsonObject:
             },
             CAPACITY_SHARES: {
                 "value": whole(shares).canonical(),
-                "requestPolicy": {"default": "1", "validValues": ["1"]},
+                "requestPolicy": {
+                    "default": "1",
+                    "validRange": {"min": "1", "step": "1"},
+                },
             },
         },
     }

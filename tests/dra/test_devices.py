@@ -58,7 +58,7 @@ def test_a_gpu_is_one_device_to_share() -> None:
         },
         "shares": {
             "value": "10",
-            "requestPolicy": {"default": "1", "validValues": ["1"]},
+            "requestPolicy": {"default": "1", "validRange": {"min": "1", "step": "1"}},
         },
     }
 

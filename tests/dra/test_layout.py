@@ -173,7 +173,7 @@ QUANTITIES = {"value", "default", "min", "max", "step", "validValues"}
 
 
 def test_eight_gpus_are_one_small_slice() -> None:
-    """A node's slice takes at most 6 KB as the server stores it and 8.5 KB as JSON."""
+    """A node's slice takes at most 6 KB as the server stores it and 8.6 KB as JSON."""
     (item,) = slices_of(devices_of(*many_gpus(8)), "gpu-node-0017.example.internal")
     assert protobuf_bytes(item) <= 6144
-    assert len(json.dumps(item, separators=(",", ":"))) <= 8500
+    assert len(json.dumps(item, separators=(",", ":"))) <= 8600
