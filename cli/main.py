@@ -17,11 +17,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from dra.__main__ import main as node_agent  # noqa: PLC0415
 
         return node_agent(words[1:])
+    if words[:1] == ["webhook"]:
+        from webhook.__main__ import main as webhook  # noqa: PLC0415
+
+        return webhook(words[1:])
     from cli import demo_command, discover, explain_command  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("node-agent", help="run the kubelet plugin of this node")
+    commands.add_parser("webhook", help="run the admission webhook of a cluster")
     discover.add_parser(commands)
     demo_command.add_parser(commands)
     explain_command.add_parser(commands)

@@ -105,6 +105,11 @@ class Metrics:
         """Return the metrics of one *path*."""
         return EndpointMetrics(self._reviews, self._seconds, path)
 
+    def certificate_taken(self, expires_at: float) -> None:
+        """Count a certificate taken into use, and show when it expires."""
+        self.certificate_loads.inc()
+        self.certificate_expiry.set(expires_at)
+
     def refused(self, codes: Iterable[str]) -> None:
         """Count the codes of a denial's reasons: words of this program, never of a user."""
         for code in codes:

@@ -1,0 +1,70 @@
+"""uvicorn as one part of a program: somebody else's sockets, signals, logs and certificates.
+
+The API server keeps connections open for 90 s (Go's default) and does not repeat a POST that meets
+the end of one, so this side must be the more patient. For the same reason each answer of a server
+that is about to end says so: the client opens its next connection elsewhere.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from fastapi import FastAPI
+from uvicorn import Config, Server
+
+from kube.tls import ServingContext
+from webhook.connections import BoundedProtocol
+
+_KEEP_ALIVE_S: Final = 120
+_BACKLOG: Final = 1024
+
+
+def bind(address: str, port: int) -> socket.socket:
+    """Return a listening socket; `::` takes IPv4 as well where it can. Raises `OSError`."""
+    if ":" not in address:
+        return socket.create_server((address, port), backlog=_BACKLOG)
+    both = address == "::" and socket.has_dualstack_ipv6()
+    return socket.create_server(
+        (address, port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=both
+    )
+
+
+class Listener(Server):
+    """Serves an application until it is told to stop."""
+
+    def __init__(
+        self, app: FastAPI, listening: socket.socket, tls: ServingContext, *, finish_s: float
+    ) -> None:
+        """Prepare; requests that run when it stops have *finish_s* to end."""
+        super().__init__(
+            Config(
+                app,
+                http=BoundedProtocol,
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=max(1, round(finish_s)),
+                ssl_context_factory=lambda _config, _default: tls.context,
+            )
+        )
+        self._listening = listening
+
+    async def run_until_stopped(self) -> None:
+        """Serve; returns after `stop` when the last request has its answer."""
+        await self.serve(sockets=[self._listening])
+
+    def stop(self) -> None:
+        """Take no more connections, end the idle ones and let requests finish."""
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the program."""
+        yield
