@@ -52,6 +52,12 @@ class Patch:
         self._operations.append({"op": "test", "path": pointer(*path), "value": found})
         self._operations.append({"op": "remove", "path": pointer(*path)})
 
+    def replace(self, *path: Step, value: Any) -> None:
+        """Put *value* at *path*, if there still is what was looked at."""
+        found = self._at(path)
+        self._operations.append({"op": "test", "path": pointer(*path), "value": found})
+        self._operations.append({"op": "replace", "path": pointer(*path), "value": value})
+
     def _make_parents(self, path: tuple[Step, ...]) -> None:
         for length in range(1, len(path)):
             parent = path[:length]
