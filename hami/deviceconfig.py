@@ -15,6 +15,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from gpu.refusal import Refusal
+from hami import vendors
+from hami.vendors import Vendor
 from hami.wording import shown
 
 _SECTIONS: Final = (
@@ -94,6 +96,8 @@ class DeviceConfig:
     """What HAMi is told of all vendors; without arguments what its chart renders."""
 
     nvidia: NvidiaConfig = field(default_factory=NvidiaConfig)
+    vendors: tuple[Vendor, ...] = field(default_factory=lambda: vendors.from_sections({}))
+    """All others; Ascend's and Iluvatar's only when asked for."""
     warnings: tuple[Refusal, ...] = ()
 
 
@@ -139,22 +143,40 @@ _NVIDIA = TypeAdapter(NvidiaConfig)
 _CORE_POLICIES: Final = ("", "default", "force", "disable")
 
 
-def parse(text: str) -> DeviceConfig:
+def parse(
+    text: str, *, ascend: bool = False, iluvatar: bool = False, neuron_cores_per_device: int = 2
+) -> DeviceConfig:
     """Return what a `device-config.yaml` says; raises `DeviceConfigError`."""
     said = _loaded(text)
     sections = {key: value for key, value in said.items() if key in _SECTIONS and value}
     if not sections:
         message = f"no section of a vendor; known are {', '.join(_SECTIONS)}"
         raise DeviceConfigError(message)
-    warnings = list(_unknown(said, _SECTIONS, "device-config"))
-    nvidia = NO_NVIDIA
-    if "nvidia" in sections:
-        section = _object(sections["nvidia"])
-        warnings += _unknown(section, tuple(_NVIDIA_KEYS), "nvidia")
-        nvidia = _nvidia(section)
-        if nvidia.gpu_core_policy not in _CORE_POLICIES:
-            warnings.append(_unknown_policy(nvidia.gpu_core_policy))
-    return DeviceConfig(nvidia=nvidia, warnings=tuple(warnings))
+    try:
+        others = vendors.from_sections(
+            sections,
+            ascend=ascend,
+            iluvatar=iluvatar,
+            neuron_cores_per_device=neuron_cores_per_device,
+        )
+    except ValueError as error:
+        raise DeviceConfigError(str(error)) from error
+    nvidia = _nvidia(_object(sections["nvidia"])) if "nvidia" in sections else NO_NVIDIA
+    _check_names(nvidia, others)
+    return DeviceConfig(nvidia=nvidia, vendors=others, warnings=_warnings(said, sections, nvidia))
+
+
+def _warnings(
+    said: Mapping[Any, Any], sections: Mapping[str, Any], nvidia: NvidiaConfig
+) -> tuple[Refusal, ...]:
+    found = _unknown(said, frozenset(_SECTIONS), "device-config")
+    for name, section in sections.items():
+        known = frozenset(_NVIDIA_KEYS) if name == "nvidia" else vendors.known_keys(name)
+        for each in section if isinstance(section, list) else [section]:
+            found += _unknown(each, known, name) if isinstance(each, Mapping) else []
+    if nvidia.gpu_core_policy not in _CORE_POLICIES:
+        found.append(_unknown_policy(nvidia.gpu_core_policy))
+    return tuple(found)
 
 
 def _loaded(text: str) -> Mapping[Any, Any]:
@@ -195,14 +217,23 @@ def _nvidia(section: Mapping[Any, Any]) -> NvidiaConfig:
     return config
 
 
+def _check_names(nvidia: NvidiaConfig, others: tuple[Vendor, ...]) -> None:
+    """Refuse a resource name that means two things."""
+    names = [name for each in fields(nvidia) if (name := _resource_name(nvidia, each.name))]
+    names += [name for vendor in others for name in vendor.keys]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        message = f"{twice} is the name of two resources"
+        raise DeviceConfigError(message)
+
+
+def _resource_name(nvidia: NvidiaConfig, name: str) -> str:
+    return str(getattr(nvidia, name)) if name.startswith("resource_") else ""
+
+
 def _check(config: NvidiaConfig) -> None:
     if not config.resource_count_name:
         raise DeviceConfigError("nvidia.resourceCountName is missing")
-    names = [getattr(config, each) for each in _NVIDIA_KEYS.values() if each.startswith("resource")]
-    twice = next((name for name in filter(None, names) if names.count(name) > 1), None)
-    if twice:
-        message = f"nvidia: {twice} is the name of two things"
-        raise DeviceConfigError(message)
     for key in ("defaultMemory", "defaultCores", "defaultGPUNum"):
         if getattr(config, _NVIDIA_KEYS[key]) < 0:
             message = f"nvidia.{key} must not be negative"
@@ -221,8 +252,8 @@ def _unknown_policy(policy: str) -> Refusal:
     )
 
 
-def _unknown(said: Mapping[Any, Any], known: tuple[str, ...], where: str) -> list[Refusal]:
-    folded = {name.lower(): name for name in known}
+def _unknown(said: Mapping[Any, Any], known: frozenset[str], where: str) -> list[Refusal]:
+    folded = {name.lower(): name for name in sorted(known)}
     found = []
     for key in said:
         if key in known:

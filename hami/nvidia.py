@@ -8,7 +8,7 @@ the whole of the cores to a container that named the memory it needs.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from gpu.refusal import Refusal, RefusedError
@@ -17,6 +17,7 @@ from hami.amounts import Given, Memory
 from hami.containers import Container
 from hami.deviceconfig import NvidiaConfig
 from hami.requests import NVIDIA, DeviceRequest, Edits
+from hami.vendors import VendorReading
 from hami.wording import shown
 
 ENV_PRIORITY: Final = "CUDA_TASK_PRIORITY"
@@ -26,17 +27,6 @@ LEAST_MEMORY_MIB: Final = 512
 """A CUDA context alone takes 300 MiB and more."""
 _COUNT_MAX: Final = 2**31 - 1
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NvidiaReading:
-    """What one container says; *request* is `None` where it asks for no GPU."""
-
-    request: DeviceRequest | None = None
-    edits: Edits = field(default_factory=Edits)
-    reasons: tuple[Refusal, ...] = ()
-    """Not empty: the pod must be refused."""
-    warnings: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +42,7 @@ class _Said:
 
 def read(
     container: Container, config: NvidiaConfig, *, least_memory_mib: int = LEAST_MEMORY_MIB
-) -> NvidiaReading:
+) -> VendorReading:
     """Read what *container* asks for; a smaller share than *least_memory_mib* is a warning."""
     reader = _Reader(container, config)
     said = _Said(
@@ -64,8 +54,8 @@ def read(
     )
     request = None if reader.reasons else reader.request(said, least_memory_mib)
     if reader.reasons:
-        return NvidiaReading(reasons=tuple(reader.reasons), warnings=tuple(reader.warnings))
-    return NvidiaReading(
+        return VendorReading(reasons=tuple(reader.reasons), warnings=tuple(reader.warnings))
+    return VendorReading(
         request=request,
         edits=reader.edits(said, request),
         warnings=tuple(reader.warnings),

@@ -53,15 +53,39 @@ class _Read:
 
 
 def _read_containers(pod: JsonObject, config: DeviceConfig, least_memory_mib: int) -> list[_Read]:
-    return [_read(each, config, least_memory_mib) for each in all_containers(pod)]
+    return [_read(each, pod, config, least_memory_mib) for each in all_containers(pod)]
 
 
-def _read(container: Container, config: DeviceConfig, least_memory_mib: int) -> _Read:
-    found = nvidia.read(container, config.nvidia, least_memory_mib=least_memory_mib)
-    devices = (found.request,) if found.request else ()
+def _read(
+    container: Container, pod: JsonObject, config: DeviceConfig, least_memory_mib: int
+) -> _Read:
+    of_nvidia = nvidia.read(container, config.nvidia, least_memory_mib=least_memory_mib)
+    readings = (of_nvidia, *(vendor.read(container, pod) for vendor in config.vendors))
+    devices = tuple(each.request for each in readings if each.request)
+    edits = _merged([each.edits for each in readings])
+    reasons = (reason for each in readings for reason in each.reasons)
     return _Read(
-        request=ContainerRequest(container=container, devices=devices, edits=found.edits),
-        nvidia=bool(found.request or found.reasons),
-        reasons=(*amounts.malformed(container), *found.reasons),
-        warnings=found.warnings,
+        request=ContainerRequest(container=container, devices=devices, edits=edits),
+        nvidia=bool(of_nvidia.request or of_nvidia.reasons),
+        reasons=(*amounts.malformed(container), *reasons),
+        warnings=tuple(warning for each in readings for warning in each.warnings),
+    )
+
+
+def _merged(edits: list[Edits]) -> Edits:
+    """Return all of *edits*; vendors have no key in common, and the first runtime class holds."""
+    limits: dict[str, str] = {}
+    requests: dict[str, str] = {}
+    pod_annotations: dict[str, str] = {}
+    for each in edits:
+        limits.update(each.limits)
+        requests.update(each.requests)
+        pod_annotations.update(each.pod_annotations)
+    runtime_classes = (each.runtime_class_name for each in edits)
+    return Edits(
+        limits=limits,
+        requests=requests,
+        env=tuple(variable for each in edits for variable in each.env),
+        pod_annotations=pod_annotations,
+        runtime_class_name=next(filter(None, runtime_classes), None),
     )
