@@ -47,6 +47,21 @@ def check_preconditions(resource: ResourceType, obj: JsonObject, write: Write) -
             raise conflict(resource.qualified_kind, metadata["name"], why)
 
 
+def check_binding(pod: JsonObject, told: JsonObject) -> None:
+    """Raise 409 when a binding's metadata means another pod, or another state of it."""
+    metadata = pod["metadata"]
+    for word, key in (("UID", "uid"), ("ResourceVersion", "resourceVersion")):
+        wanted, found = told.get(key), metadata[key]
+        if wanted and wanted != found:
+            place = f"/registry/pods/{metadata['namespace']}/{metadata['name']}"
+            why = (
+                f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: {word} in precondition: {wanted}, "
+                f"{word} in object meta: {found}"
+            )
+            raise conflict("pods", metadata["name"], why)
+
+
 def judge(resource: ResourceType, obj: JsonObject, write: Write) -> Verdict:
     """Return what becomes of *obj*."""
     marked = copy_json(obj)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sim.apiserver.json_values import JsonObject
 
 _ANY = "*"
-_KIND = "SubjectAccessReview.authorization.k8s.io"
+# The real server names no kind: it takes it from the body, where decoding has left none.
+_KIND = ".authorization.k8s.io"
+_UNION_SINCE = 37
 _ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
@@ -57,10 +59,10 @@ class Grants:
         """Take a right back."""
         self._grants.discard(grant)
 
-    def answered(self, review: JsonObject) -> JsonObject:
+    def answered(self, review: JsonObject, minor: int) -> JsonObject:
         """Return *review* with its answer; 422 when it asks nothing that makes sense."""
         spec = review.get("spec") or {}
-        _check(spec)
+        _check(Findings(minor), spec)
         subjects = {spec.get("user", ""), *(spec.get("groups") or ())}
         attributes = spec.get("resourceAttributes")
         granted = attributes is not None and any(
@@ -76,11 +78,16 @@ class Grants:
         }
 
 
-def _check(spec: JsonObject) -> None:
-    found = Findings()
-    attributes = spec.get("nonResourceAttributes")
-    if (spec.get("resourceAttributes") is None) == (attributes is None):
-        found.invalid("spec", attributes, _ONE_OF)
+def _check(found: Findings, spec: JsonObject) -> None:
+    path = spec.get("nonResourceAttributes")
+    if (spec.get("resourceAttributes") is None) == (path is None):
+        if found.minor >= _UNION_SINCE:
+            found.invalid("spec", path, _ONE_OF)
+        elif path is None:
+            found.invalid("spec.resourceAttributes", path, _ONE_OF)
+        else:
+            why = "cannot be specified in combination with resourceAttributes"
+            found.invalid("spec.nonResourceAttributes", path, why)
     if not spec.get("user") and not spec.get("groups"):
         why = "at least one of user or group must be specified"
         found.invalid("spec.user", spec.get("user", ""), why)

@@ -156,7 +156,7 @@ class HttpApi:
         plural, write = target.resource.plural, write_of(request, target, {})
         body = await _body(request)
         if not target.resource.kept:
-            return _json(self.grants.answered(body), status=201)
+            return _json(self.grants.answered(body, self._registry.version.number), status=201)
         if target.subresource == "binding":
             await self._writes.bind(target.name, target.namespace or "", body, write)
             done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}

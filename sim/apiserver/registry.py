@@ -7,13 +7,12 @@ fields, fill defaults, validate, store. Nothing awaits in between, so writes are
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sim.apiserver import defaults, zeros
 from sim.apiserver.apply import applied, check_config
 from sim.apiserver.decoding import Decoded, check_schema, decode, drop_empty
-from sim.apiserver.deleting import check_preconditions, is_finished, judge
+from sim.apiserver.deleting import check_binding, check_preconditions, is_finished, judge
 from sim.apiserver.errors import (
     Cause,
     StatusError,
@@ -166,8 +165,7 @@ class Registry(Reads):
         key = key_of(resource, name, namespace)
         pod = copy_json(self.stored(resource, key))
         told = binding.get("metadata") or {}
-        uid, version = told.get("uid") or "", told.get("resourceVersion") or ""
-        check_preconditions(resource, pod, replace(write, uid=uid, resource_version=version))
+        check_binding(pod, told)
         bound = pod["spec"].get("nodeName")
         if bound:
             why = f'pod {name} is already assigned to node "{bound}"'

@@ -54,6 +54,10 @@ def _pod(obj: JsonObject) -> JsonObject:
     return {"status": _with_times(status, ("lastProbeTime", "lastTransitionTime"))}
 
 
+def _quota(obj: JsonObject) -> JsonObject:
+    return {"spec": obj.get("spec", {}), "status": obj.get("status", {})}
+
+
 def _rule(obj: JsonObject) -> JsonObject:
     return {"status": obj.get("status", {})}
 
@@ -71,6 +75,7 @@ _SHOWN: dict[str, Any] = {
     "resourceclaims": _claim,
     "resourceclaimtemplates": _template,
     "devicetaintrules": _rule,
+    "resourcequotas": _quota,
 }
 
 

@@ -13,6 +13,7 @@ from tests.api_behaviour.scenes import (
     admitting,
     devices,
     discovering,
+    guarding,
     owning,
     patching,
     selecting,
@@ -35,6 +36,7 @@ _MODULES: Final = (
     devices,
     discovering,
     admitting,
+    guarding,
 )
 
 

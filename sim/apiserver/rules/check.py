@@ -11,6 +11,7 @@ from sim.apiserver.rules.claims import check_admin_access, check_claim_spec, che
 from sim.apiserver.rules.findings import Findings
 from sim.apiserver.rules.metadata import check_labels, check_metadata, check_metadata_update
 from sim.apiserver.rules.pods import check_pod
+from sim.apiserver.rules.quotas import check_quota
 from sim.apiserver.rules.slices import check_slice
 from sim.apiserver.rules.taint_rules import check_rule, check_rule_status
 from sim.apiserver.rules.webhooks import check_webhooks
@@ -60,12 +61,12 @@ def _check_kind(found: Findings, review: Review) -> None:
             _check_new_claim(found, review, "spec.spec", new["spec"]["spec"])
         case "resourceclaimtemplates":
             found.unchanged("spec", old["spec"] if old else None, new["spec"])
-        case "devicetaintrules" if review.subresource == "status":
-            check_rule_status(found, new)
         case "devicetaintrules":
-            check_rule(found, new)
+            (check_rule_status if review.subresource == "status" else check_rule)(found, new)
         case "deviceclasses":
             check_class(found, new, review.check_expression)
+        case "resourcequotas":
+            check_quota(found, new)
         case "configmaps" | "secrets" if old is not None:
             _check_data(found, new, old)
         case "pods" if review.subresource != "status":

@@ -10,9 +10,12 @@ from tests.api_behaviour.server import DRA, JsonObject, Server
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _PARTIAL: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 _KINDS: Final = {
-    "/api/v1": ("configmaps", "events", "namespaces", "nodes", "pods", "secrets"),
+    "/api/v1": (
+        *("configmaps", "events", "namespaces", "nodes", "pods", "resourcequotas", "secrets"),
+    ),
     DRA: ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"),
     "/apis/coordination.k8s.io/v1": ("leases",),
+    "/apis/authorization.k8s.io/v1": ("subjectaccessreviews",),
 }
 _TOLD: Final = ("name", "singularName", "namespaced", "kind", "shortNames", "verbs", "categories")
 

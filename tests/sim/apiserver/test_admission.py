@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from sim.apiserver import users
 from sim.apiserver.api import APPLY_PATCH
 from sim.apiserver.json_values import JsonObject
 from tests.cluster.webhook_server import Answer, webhook_server
@@ -190,5 +191,56 @@ def test_service_leads_nowhere() -> None:
         configuration["webhooks"][0]["failurePolicy"] = "Ignore"
         await at.api.update(VALIDATING, configuration)
         await at.api.create("configmaps", configmap(), "default")
+
+    served(scene)
+
+
+def test_components_write_as_the_users_that_they_are(tmp_path: Path) -> None:
+    """A webhook hears who writes in the process, with the groups that the real server gives."""
+    asked: list[JsonObject] = []
+
+    async def scene(at: Served, configuration: JsonObject) -> None:
+        await at.api.create(MUTATING, configuration)
+        for user in (users.SCHEDULER, users.CLAIM_CONTROLLER, users.node_user("node-a")):
+            name = user.rpartition(":")[2]
+            await at.api.as_user(user).create("configmaps", configmap(name), "default")
+        await at.api.create("configmaps", configmap(), "default")
+
+    def note(_path: str, request: JsonObject) -> JsonObject:
+        asked.append(request["userInfo"])
+        return {"allowed": True}
+
+    hooked(tmp_path, note, scene, "configmaps")
+    assert [each["username"] for each in asked] == [
+        "system:kube-scheduler",
+        "system:serviceaccount:kube-system:resource-claim-controller",
+        "system:node:node-a",
+        "system:simulation",
+    ]
+    assert "system:serviceaccounts:kube-system" in asked[1]["groups"]
+    assert "system:nodes" in asked[2]["groups"]
+    assert "system:masters" in asked[3]["groups"]
+
+
+def test_access_is_what_was_granted() -> None:
+    """A review allows what was granted to the user or one of his groups, until it is withdrawn."""
+
+    async def allowed(at: Served, verb: str, **subject: Any) -> bool:
+        attributes = {"verb": verb, "resource": "nodes"}
+        path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+        spec = {"resourceAttributes": attributes, **subject}
+        status, review = await at.wire.post(path, {"spec": spec})
+        assert status == 201
+        return bool(review["status"]["allowed"])
+
+    async def scene(at: Served) -> None:
+        at.server.grant("plugin", "patch", "nodes")
+        at.server.grant("system:nodes", "*", "*")
+        assert await allowed(at, "patch", user="plugin")
+        assert not await allowed(at, "delete", user="plugin")
+        assert not await allowed(at, "patch", user="other")
+        assert await allowed(at, "delete", user="other", groups=["system:nodes"])
+        at.server.withdraw("plugin", "patch", "nodes")
+        assert not await allowed(at, "patch", user="plugin")
 
     served(scene)

@@ -246,3 +246,35 @@ def test_a_pod_with_a_preset_node_gets_its_reservation() -> None:
         assert consumer["uid"] == made["metadata"]["uid"]
 
     controlled(resourceclaims.run, scene)
+
+
+def test_pod_says_why_its_claim_was_refused() -> None:
+    """A claim that the server refuses becomes an event of the pod, and is tried again."""
+
+    async def scene(api: Api) -> None:
+        # Nobody listens there, and the policy is to refuse.
+        config = {"url": "https://127.0.0.1:1/hook"}
+        rule = {"operations": ["CREATE"], "apiGroups": ["resource.k8s.io"], "apiVersions": ["v1"]}
+        hook = {
+            "name": "hook.gpuslice.test",
+            "clientConfig": config,
+            "rules": [{**rule, "resources": ["resourceclaims"]}],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        kind = "validatingwebhookconfigurations"
+        await api.create(kind, {"metadata": {"name": "hook"}, "webhooks": [hook]})
+        await api.create("resourceclaimtemplates", template(), "default")
+        await api.create("pods", pod(gpu=FROM_TEMPLATE), "default")
+
+        async def told() -> str | None:
+            events, _ = await api.list("events", "default")
+            return next((str(each["message"]) for each in events), None)
+
+        message = await eventually(told)
+        assert message.startswith("PodResourceClaim gpu: create ResourceClaim : Internal error")
+        assert 'failed calling webhook "hook.gpuslice.test"' in message
+        await api.delete(kind, "hook")
+        assert await _generated(api)
+
+    controlled(resourceclaims.run, scene)
