@@ -62,6 +62,11 @@ def field_of(container: Container, resource: str, *, section: str = _LIMITS) -> 
     return f"{place or container.path}.resources.{section}[{resource}]"
 
 
+def names(container: Container) -> frozenset[str]:
+    """Return every resource that *container* names."""
+    return frozenset(_section(container, _LIMITS)) | frozenset(_section(container, _REQUESTS))
+
+
 def given(container: Container, resource: str) -> Given | None:
     """Return what *container* says of *resource*; raises `RefusedError` for an unequal pair."""
     limits, requests = (_section(container, each) for each in (_LIMITS, _REQUESTS))

@@ -60,7 +60,9 @@ def _read(
     container: Container, pod: JsonObject, config: DeviceConfig, least_memory_mib: int
 ) -> _Read:
     of_nvidia = nvidia.read(container, config.nvidia, least_memory_mib=least_memory_mib)
-    readings = (of_nvidia, *(vendor.read(container, pod) for vendor in config.vendors))
+    named = amounts.names(container)
+    concerned = (each for each in config.vendors if each.edits_all or each.keys & named)
+    readings = (of_nvidia, *(vendor.read(container, pod) for vendor in concerned))
     devices = tuple(each.request for each in readings if each.request)
     edits = _merged([each.edits for each in readings])
     reasons = (reason for each in readings for reason in each.reasons)

@@ -57,6 +57,7 @@ def _vendor(chip: AscendChip, rule: AscendRule) -> Vendor:
         register=Register.JSON,
         lock=Lock.SHARED,
         memory_factor=max(1, chip.memory_factor),
+        edits_all=rule.overwrite_env,
         use_uuid_keys=(f"hami.io/use-{word}-uuid",),
         nouse_uuid_keys=(f"hami.io/no-use-{word}-uuid",),
         rule=rule,

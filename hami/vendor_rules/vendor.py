@@ -64,6 +64,8 @@ class Vendor:
     default_cores: int = 0
     whole_card: bool = True
     """Whether a container that names no memory gets 100 % of it, else none of its own."""
+    edits_all: bool = False
+    """Whether its rule has something to write into containers that name none of its keys."""
     use_uuid_keys: tuple[str, ...] = ()
     nouse_uuid_keys: tuple[str, ...] = ()
     use_type_keys: tuple[str, ...] = ()
