@@ -27,15 +27,16 @@ from kube.client import Client
 from kube.errors import (
     ApiError,
     KubeError,
+    NotFoundError,
     ServerError,
     TooManyRequestsError,
     api_error,
 )
 from kube.objects import JsonObject, ObjectKey
-from kube.store import Change, ChangeKind, Store
+from kube.store import Change, ChangeKind, Store, UnwantedError
 from kube.watch import Watch
 
-__all__ = ["Change", "ChangeKind", "ObjectKey", "Pace", "Reflector"]
+__all__ = ["Change", "ChangeKind", "ObjectKey", "Pace", "Reflector", "UnwantedError"]
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +69,8 @@ class Pace:
     """After which the server is asked to end a watch, made up to half as long again by chance."""
     first_wait_s: float = 0.2
     max_wait_s: float = 30.0
+    missing_wait_s: float = 0.0
+    """How long to wait at least while the server has no such kind."""
 
 
 class Reflector(Generic[T]):
@@ -153,6 +156,8 @@ class Reflector(Generic[T]):
         self._fruitless += 1
         if isinstance(failure, ApiError) and failure.retry_after_s:
             wait_s = max(wait_s, min(failure.retry_after_s, self._pace.max_wait_s))
+        if isinstance(failure, NotFoundError):
+            wait_s = max(wait_s, self._pace.missing_wait_s)
         if _is_lost(failure) or self._fruitless >= _SUSPECT_AFTER:
             self._version = None
         if failure is not None:

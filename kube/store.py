@@ -20,6 +20,10 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
+class UnwantedError(Exception):
+    """Raised by a decoder for an object that shall be left out and of which nothing is to say."""
+
+
 class ChangeKind(StrEnum):
     """What happened to an object, as far as we knew it."""
 
@@ -107,6 +111,8 @@ class Store(Generic[T]):
             return old
         try:
             decoded = self._decode(item)
+        except UnwantedError:
+            return None
         except Exception as error:  # noqa: BLE001 - one bad object never stops the others
             # The text of a validation error may hold any field of the object: the type must do.
             log.warning("object not decoded", object=str(key), error=type(error).__name__)

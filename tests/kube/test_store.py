@@ -4,9 +4,10 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from kube.objects import JsonObject, ObjectKey
-from kube.store import Change, ChangeKind, Store
+from kube.store import Change, ChangeKind, Store, UnwantedError
 
 
 def thing(name: str, version: int = 1, *, uid: str = "u", value: Any = 0) -> JsonObject:
@@ -73,6 +74,23 @@ def test_an_object_that_cannot_be_decoded_is_left_out_alone() -> None:
     assert told(changes) == [("added", "good", None, 1)]
     assert told(store.put(thing("good", 2, value=None))) == [("deleted", "good", 1, None)]
     assert told(store.put(thing("good", 3, value=2))) == [("added", "good", None, 2)]
+
+
+def test_an_object_that_nobody_wants_is_left_out_without_a_word() -> None:
+    """It is dropped if it was wanted before, and nothing is logged, since most may be such."""
+
+    def wanted(item: JsonObject) -> int:
+        if item["value"] < 0:
+            raise UnwantedError
+        return int(item["value"])
+
+    store = Store(wanted)
+    store.put(thing("a", 1, value=1))
+    with capture_logs() as logs:
+        (change,) = store.put(thing("a", 2, value=-1))
+        assert not store.replace([thing("b", 3, value=-1)])
+    assert change.kind is ChangeKind.DELETED
+    assert not logs
 
 
 def test_an_object_without_a_name_is_skipped() -> None:

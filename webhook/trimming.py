@@ -1,0 +1,193 @@
+"""What is kept of each object that the webhook watches.
+
+A cluster has many pods and claims, and all of them are held in memory by each replica. So only
+what quota, guards and templates ask for is kept, in the shape that it has in the object. Raising
+`UnwantedError` leaves an object out.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
+from kube.objects import JsonObject
+from kube.store import UnwantedError
+from webhook.requestannotation import LABEL, LABEL_VALUE
+from webhook.templatecontent import is_template_name
+
+OWN_CLASSES: Final = frozenset({CLASS_WHOLE, CLASS_SHARE, CLASS_MIG})
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = "gpuslice"
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NOTE_MAX: Final = 2048
+_OWN_NOTES: Final = ("gpuslice.io/", "hami.io/")
+_SECTIONS: Final = ("initContainers", "containers")
+_METADATA: Final = (
+    *("name", "namespace", "uid", "resourceVersion", "generateName"),
+    *("creationTimestamp", "deletionTimestamp", "labels", "ownerReferences"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A ResourceClaimTemplate with a name like ours, whoever made it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    is_labelled: bool
+    is_leaving: bool
+    claim_spec: JsonObject
+    """What its claims are made of; with metadata of their own it is not what ours look like."""
+
+
+def labels_of(item: JsonObject) -> Mapping[str, str]:
+    """Keep the labels."""
+    return dict(item["metadata"].get("labels") or {})
+
+
+def quota(item: JsonObject) -> JsonObject:
+    """Keep a ResourceQuota but for notes of those who wrote it."""
+    metadata = _metadata(item) | {"annotations": _notes(item)}
+    return {"metadata": metadata, **_picked(item, "spec", "status")}
+
+
+def template(item: JsonObject) -> Template:
+    """Keep what has a name like ours."""
+    metadata, spec = item["metadata"], item["spec"]
+    if not is_template_name(metadata["name"]):
+        raise UnwantedError
+    content = spec.get("spec") or {}
+    extra = spec.get("metadata")
+    return Template(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        resource_version=metadata.get("resourceVersion", ""),
+        is_labelled=(metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER,
+        is_leaving="deletionTimestamp" in metadata,
+        claim_spec={"metadata": extra, "spec": content} if extra else content,
+    )
+
+
+def claims_of(classes: Collection[str]) -> Callable[[JsonObject], JsonObject]:
+    """Return what keeps the claims that ask for one of *classes* or hold a device of ours."""
+
+    def claim(item: JsonObject) -> JsonObject:
+        requests = [_request(each) for each in _devices(item.get("spec")).get("requests") or ()]
+        status = item.get("status") or {}
+        allocation = status.get("allocation") or {}
+        results = _devices(allocation).get("results") or ()
+        named = {option.get("deviceClassName") for each in requests for option in _options(each)}
+        if named.isdisjoint(classes) and all(each.get("driver") != DRIVER for each in results):
+            raise UnwantedError
+        kept: JsonObject = {}
+        if "allocation" in status:
+            kept["allocation"] = {"devices": {"results": [_result(each) for each in results]}}
+        if "reservedFor" in status:
+            kept["reservedFor"] = status["reservedFor"]
+        return {
+            "metadata": _metadata(item) | {"annotations": _notes(item)},
+            "spec": {"devices": {"requests": requests}},
+            "status": kept,
+        }
+
+    return claim
+
+
+def is_translated(pod: JsonObject) -> bool:
+    """Tell whether *pod* has the label of those whose requests have become claims."""
+    return bool((pod["metadata"].get("labels") or {}).get(LABEL) == LABEL_VALUE)
+
+
+def pods_asking(keys: Collection[str]) -> Callable[[JsonObject], JsonObject]:
+    """Return what keeps translated pods and those that ask for one of the resources *keys*."""
+
+    def asking(item: JsonObject) -> JsonObject:
+        if not is_translated(item) and _resources(item).isdisjoint(keys):
+            raise UnwantedError
+        return pod(item)
+
+    return asking
+
+
+def pod(item: JsonObject) -> JsonObject:
+    """Keep what a pod asks for and how far it is."""
+    spec, status = item["spec"], item.get("status") or {}
+    kept = _picked(spec, "nodeName", "resourceClaims")
+    for section in _SECTIONS:
+        if section in spec:
+            kept[section] = [
+                _picked(each, "name", "restartPolicy", "resources") for each in spec[section]
+            ]
+    told = _picked(status, "phase", "resourceClaimStatuses")
+    if statuses := status.get("initContainerStatuses"):
+        told["initContainerStatuses"] = [_picked(each, "name", "state") for each in statuses]
+    return {
+        "metadata": _metadata(item) | {"annotations": _notes(item)},
+        "spec": kept,
+        "status": told,
+    }
+
+
+def _metadata(item: JsonObject) -> JsonObject:
+    return _picked(item["metadata"], *_METADATA)
+
+
+def _notes(item: JsonObject) -> dict[str, str]:
+    """Return the annotations but for what somebody stores there at length."""
+    notes = item["metadata"].get("annotations") or {}
+    return {
+        key: text
+        for key, text in notes.items()
+        if key != _LAST_APPLIED and (len(text) <= _NOTE_MAX or key.startswith(_OWN_NOTES))
+    }
+
+
+def _resources(item: JsonObject) -> set[str]:
+    return {
+        name
+        for section in _SECTIONS
+        for container in item["spec"].get(section) or ()
+        for kind in ("limits", "requests")
+        for name in (container.get("resources") or {}).get(kind) or ()
+    }
+
+
+def _devices(holder: Any) -> JsonObject:
+    found: JsonObject = (holder or {}).get("devices") or {}
+    return found
+
+
+def _options(request: JsonObject) -> Iterator[JsonObject]:
+    if "exactly" in request:
+        yield request["exactly"]
+    yield from request.get("firstAvailable") or ()
+
+
+def _request(request: JsonObject) -> JsonObject:
+    kept = _picked(request, "name")
+    if "exactly" in request:
+        kept["exactly"] = _option(request["exactly"])
+    if "firstAvailable" in request:
+        kept["firstAvailable"] = [_option(each) for each in request["firstAvailable"]]
+    return kept
+
+
+def _option(option: JsonObject) -> JsonObject:
+    return _picked(
+        option, "name", "deviceClassName", "allocationMode", "count", "adminAccess", "capacity"
+    )
+
+
+def _result(result: JsonObject) -> JsonObject:
+    return _picked(
+        result,
+        *("request", "driver", "pool", "device", "adminAccess", "shareID", "consumedCapacity"),
+    )
+
+
+def _picked(holder: JsonObject, *keys: str) -> JsonObject:
+    return {key: holder[key] for key in keys if key in holder}
