@@ -41,8 +41,10 @@ class Certificates:
         client: Client,
         serving: ServingContext,
         metrics: Metrics,
+        files_look_s: float = FILES_LOOK_S,
     ) -> None:
         self._settings, self._client = settings, client
+        self._look_s = CLUSTER_LOOK_S if settings.tls == "self-made" else files_look_s
         self._self_made = self_made = _self_made(settings, client)
         files = PairFiles(settings.tls_cert_file, settings.tls_key_file)
         self._watch = CertificateWatch(
@@ -77,8 +79,7 @@ class Certificates:
             follower.start()
         try:
             async with asyncio.TaskGroup() as group:
-                interval_s = CLUSTER_LOOK_S if self._self_made else FILES_LOOK_S
-                group.create_task(_repeat(self._look, interval_s, self._look_again))
+                group.create_task(_repeat(self._look, self._look_s, self._look_again))
                 if self._writes:
                     group.create_task(_repeat(self._write, CLUSTER_LOOK_S, self._write_again))
         finally:

@@ -11,11 +11,12 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_MAX_BYTES: Final = 64 * 1024
-HEAD_MAX_S: Final = 10.0
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose next request does not begin properly."""
+
+    head_max_s = 10.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -26,7 +27,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._head_timer = self.loop.call_later(HEAD_MAX_S, self._give_up)
+        self._head_timer = self.loop.call_later(self.head_max_s, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timer."""
@@ -45,7 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._in_head = True
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_MAX_S, self._give_up)
+            self._head_timer = self.loop.call_later(self.head_max_s, self._give_up)
 
     def on_headers_complete(self) -> None:
         """End counting."""

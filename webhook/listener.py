@@ -34,13 +34,19 @@ class Listener(Server):
     """Serves an application until it is told to stop."""
 
     def __init__(
-        self, app: FastAPI, listening: socket.socket, tls: ServingContext, *, finish_s: float
+        self,
+        app: FastAPI,
+        listening: socket.socket,
+        tls: ServingContext,
+        *,
+        finish_s: float,
+        protocol: type[BoundedProtocol] = BoundedProtocol,
     ) -> None:
         """Prepare; requests that run when it stops have *finish_s* to end."""
         super().__init__(
             Config(
                 app,
-                http=BoundedProtocol,
+                http=protocol,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
