@@ -9,22 +9,18 @@ Our own record of what a pod asked for is made at its creation and checked there
 afterwards it is guarded as well.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gpu.refusal import Refusal
-from hami.keys import ASSIGNED_NODE, SCHEDULER_OWNED
+from hami.keys import SCHEDULER_OWNED_LABELS, is_scheduler_owned
 from kube.objects import JsonObject
 from webhook.access import Access
+from webhook.requestannotation import ANNOTATION, LABEL
 from webhook.review import Review, UserInfo
 
-OWN_ANNOTATION: Final = "gpuslice.io/requests"
-OWN_LABEL: Final = "gpuslice.io/translated"
-_OWN: Final = frozenset({OWN_ANNOTATION, OWN_LABEL})
+_OWN: Final = frozenset({ANNOTATION, LABEL})
 
-_DEVICE_LISTS: Final = re.compile(r"hami\.io/.+-devices-(?:to-allocate|allocated)", re.DOTALL)
-"""Of chips, too, whose words are not known here."""
 _CHANGED_BY_UPDATE: Final = ("", "status")
 _VALUE_MAX: Final = 64
 
@@ -36,13 +32,13 @@ async def guard(
     review: Review,
     may_write_nodes: Callable[[UserInfo], Awaitable[Access]],
     *,
-    owned: frozenset[str] = SCHEDULER_OWNED,
+    more: frozenset[str] = frozenset(),
 ) -> tuple[Refusal, ...]:
     """Return why *review* may not be; *may_write_nodes* is asked only when keys are touched.
 
-    *owned* are the annotations of schedulers, beside all that have the form of a device list.
+    *more* are annotations of schedulers beside those that `hami.keys` has.
     """
-    changes = tuple(touched(review, owned=owned))
+    changes = tuple(touched(review, more=more))
     if not changes:
         return ()
     access = await may_write_nodes(review.user)
@@ -52,16 +48,16 @@ async def guard(
     return tuple(_refusal(change, wording, access) for change in changes)
 
 
-def touched(review: Review, *, owned: frozenset[str] = SCHEDULER_OWNED) -> Iterator[_Change]:
+def touched(review: Review, *, more: frozenset[str] = frozenset()) -> Iterator[_Change]:
     """Yield the guarded keys that *review* sets, changes or removes."""
     if review.group or review.item is None:
         return
     if _creates_pod(review):
-        yield from _changes({}, review.item, owned=owned, own=frozenset())
+        yield from _changes({}, review.item, more=more, own=frozenset())
     elif review.operation == "CREATE" and _is_binding(review):
-        yield from _changes({}, review.item, owned=owned, own=_OWN)
+        yield from _changes({}, review.item, more=more, own=_OWN)
     elif _updates_metadata(review):
-        yield from _changes(review.old_item or {}, review.item, owned=owned, own=_OWN)
+        yield from _changes(review.old_item or {}, review.item, more=more, own=_OWN)
 
 
 def _creates_pod(review: Review) -> bool:
@@ -82,15 +78,12 @@ def _updates_metadata(review: Review) -> bool:
 
 
 def _changes(
-    before: JsonObject, after: JsonObject, *, owned: frozenset[str], own: frozenset[str]
+    before: JsonObject, after: JsonObject, *, more: frozenset[str], own: frozenset[str]
 ) -> Iterator[_Change]:
-    for section, kind, keys in (
-        ("annotations", "annotation", owned | own),
-        ("labels", "label", own | {ASSIGNED_NODE}),
-    ):
+    for section, kind, is_owned in _SECTIONS:
         old, new = _texts(before, section), _texts(after, section)
         for key in dict.fromkeys((*new, *old)):
-            is_guarded = key in keys or _DEVICE_LISTS.fullmatch(key) is not None
+            is_guarded = is_owned(key) or key in own or key in more
             if is_guarded and ((key in old) != (key in new) or old.get(key) != new.get(key)):
                 yield kind, key, new.get(key)
 
@@ -101,6 +94,10 @@ def _texts(item: JsonObject, section: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+_SECTIONS: Final = (
+    ("annotations", "annotation", is_scheduler_owned),
+    ("labels", "label", SCHEDULER_OWNED_LABELS.__contains__),
+)
 _CREATING: Final = "{kind} {key} is written by the scheduler and cannot be set when creating a pod"
 _CHANGING: Final = "{kind} {key} is written by {writer}; only who may patch nodes can change it"
 

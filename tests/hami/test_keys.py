@@ -2,7 +2,7 @@
 
 import pytest
 
-from hami.keys import SCHEDULER_OWNED
+from hami.keys import SCHEDULER_OWNED, is_scheduler_owned
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ from hami.keys import SCHEDULER_OWNED
 def test_scheduler_owned(key: str) -> None:
     """What the scheduler or a device plugin writes for any vendor is known."""
     assert key in SCHEDULER_OWNED
+    assert is_scheduler_owned(key)
+
+
+def test_chips_without_a_name() -> None:
+    """A list of devices of a chip that the administrator added is known by its form."""
+    assert is_scheduler_owned("hami.io/Ascend950-devices-to-allocate")
+    assert is_scheduler_owned("hami.io/BI-V300-devices-allocated")
 
 
 @pytest.mark.parametrize(
@@ -48,4 +55,4 @@ def test_scheduler_owned(key: str) -> None:
 )
 def test_keys_of_users(key: str) -> None:
     """What users write is not taken for the scheduler's."""
-    assert key not in SCHEDULER_OWNED
+    assert not is_scheduler_owned(key)

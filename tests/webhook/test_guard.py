@@ -189,9 +189,9 @@ def test_chips_without_a_name(key: str) -> None:
 def test_configured_keys() -> None:
     """More keys can be guarded."""
     asked = review(pod({"huawei.com/Ascend950": "[]"}))
-    owned = SCHEDULER_OWNED | {"huawei.com/Ascend950"}
     assert refusals(asked) == []
-    assert len(asyncio.run(guard(asked, Writers(), owned=owned))) == 1
+    more = frozenset({"huawei.com/Ascend950"})
+    assert len(asyncio.run(guard(asked, Writers(), more=more))) == 1
 
 
 def test_asked_once() -> None:
