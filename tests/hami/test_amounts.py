@@ -107,7 +107,8 @@ def test_no_memory(raw: Any, code: str, part: str) -> None:
 
 def test_monsters() -> None:
     """Numbers and texts of absurd length, and halves of characters, make short answers."""
-    for raw in (10**5000, "x" * 300_000, "\ud800", "1\n", [[[]] * 1000]):
+    monsters: tuple[Any, ...] = (10**5000, "x" * 300_000, "\ud800", "1\n", [[[]] * 1000])
+    for raw in monsters:
         why = refusal_of(raw)
         assert why.startswith("AmountUnreadable")
         assert why.isprintable()
@@ -205,7 +206,7 @@ def test_pairs() -> None:
 
 def test_malformed() -> None:
     """Resources that are no objects are refused, absent ones are not."""
-    pod = {"spec": {"containers": [{"resources": []}]}}
+    pod: dict[str, Any] = {"spec": {"containers": [{"resources": []}]}}
     assert [str(each) for each in amounts.malformed(all_containers(pod)[0])] == [
         "MalformedResources: spec.containers[0].resources: `[]`; must be an object"
     ]
