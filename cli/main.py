@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from webhook.__main__ import main as webhook  # noqa: PLC0415
 
         return webhook(words[1:])
-    from cli import demo_command, discover, explain_command  # noqa: PLC0415
+    from cli import convert_command, demo_command, discover, explain_command  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     discover.add_parser(commands)
     demo_command.add_parser(commands)
     explain_command.add_parser(commands)
+    convert_command.add_parser(commands)
     chosen = parser.parse_args(words)
     return int(chosen.run(chosen))
 

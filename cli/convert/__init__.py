@@ -1,0 +1,1 @@
+"""Manifests in HAMi's words, turned into claims without a cluster."""
