@@ -7,15 +7,17 @@ section for NVIDIA without a name for the count is refused, because its pods wou
 An unknown key is a warning: HAMi skips it in silence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from gpu.refusal import Refusal
 from hami import vendors
+from hami.amounts import MEMORY_LIMIT_MIB
 from hami.vendors import Vendor
 from hami.wording import shown
 
@@ -152,18 +154,31 @@ def parse(
     if not sections:
         message = f"no section of a vendor; known are {', '.join(_SECTIONS)}"
         raise DeviceConfigError(message)
+    read = partial(
+        vendors.from_sections,
+        ascend=ascend,
+        iluvatar=iluvatar,
+        neuron_cores_per_device=neuron_cores_per_device,
+    )
     try:
-        others = vendors.from_sections(
-            sections,
-            ascend=ascend,
-            iluvatar=iluvatar,
-            neuron_cores_per_device=neuron_cores_per_device,
-        )
-    except ValueError as error:
-        raise DeviceConfigError(str(error)) from error
+        others = read(sections)
+    except ValidationError as error:
+        raise DeviceConfigError(_wrong_section(sections, read)) from error
     nvidia = _nvidia(_object(sections["nvidia"])) if "nvidia" in sections else NO_NVIDIA
     _check_names(nvidia, others)
     return DeviceConfig(nvidia=nvidia, vendors=others, warnings=_warnings(said, sections, nvidia))
+
+
+def _wrong_section(sections: Mapping[str, Any], read: Callable[[Mapping[str, Any]], object]) -> str:
+    """Return which of *sections* cannot be read, and why."""
+    for name, section in sections.items():
+        try:
+            read({name: section})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            place = ".".join(str(part) for part in (name, *first["loc"]))
+            return f"{place}: `{shown(first['input'])}`: {first['msg']}"
+    return "the sections cannot be read together"
 
 
 def _warnings(
@@ -240,6 +255,9 @@ def _check(config: NvidiaConfig) -> None:
             raise DeviceConfigError(message)
     if config.default_cores > 100:
         raise DeviceConfigError("nvidia.defaultCores must be 0..100")
+    if config.default_memory_mib > MEMORY_LIMIT_MIB:
+        message = f"nvidia.defaultMemory must be at most {MEMORY_LIMIT_MIB} MiB"
+        raise DeviceConfigError(message)
 
 
 def _unknown_policy(policy: str) -> Refusal:

@@ -91,7 +91,12 @@ def test_a_section_for_others_alone() -> None:
         ("nvidia: {resourceCountName: g, defaultGPUNum: -1}", "must not be negative"),
         ("nvidia: {resourceCountName: g, resourceCoreName: g}", "g is the name of two resources"),
         ("{nvidia: {resourceCountName: g}, biren: {resourceCountName: g}}", "two resources"),
-        ("{nvidia: {resourceCountName: g}, biren: 5}", "biren|Names"),
+        ("{nvidia: {resourceCountName: g}, biren: 5}", "^biren: `5`: "),
+        (
+            "{nvidia: {resourceCountName: g}, cambricon: {resourceCoreName: [1]}}",
+            "^cambricon.resourceC",
+        ),
+        ("nvidia: {resourceCountName: g, defaultMemory: 16777217}", "at most 16777216 MiB"),
         ("a: b: c", "no YAML"),
         ("\0", "no YAML"),
         ("a: !!python/name:os.system", "no YAML"),
