@@ -51,10 +51,9 @@ def write_edits(
     annotations: dict[str, str] = {}
     for each in requests:
         _write_amounts(patch, each, leave)
-        at = (*_at(each), "env")
         for name, value in each.edits.env:
-            if name not in leave:
-                patch.append(*at, value={"name": name, "value": value})
+            if name not in leave and _env(each, name) != value:
+                patch.append(*_at(each), "env", value={"name": name, "value": value})
         annotations |= each.edits.pod_annotations
         runtime_class_name = runtime_class_name or each.edits.runtime_class_name
     said = _mapping(pod, "metadata", "annotations")
@@ -71,6 +70,17 @@ def _write_amounts(patch: Patch, request: ContainerRequest, leave: frozenset[str
         for name, amount in amounts.items():
             if name not in leave:
                 _put(patch, said, (*_at(request), "resources", section, name), amount)
+
+
+def _env(request: ContainerRequest, name: str) -> str | None:
+    """Return what variable *name* is now: of several of a name the last counts."""
+    env = request.container.raw.get("env")
+    said = [
+        None if each.get("valueFrom") else each.get("value") or ""
+        for each in (env if isinstance(env, list) else ())
+        if isinstance(each, dict) and each.get("name") == name
+    ]
+    return said[-1] if said else None
 
 
 def _put(patch: Patch, said: Mapping[str, object], path: tuple[Step, ...], value: str) -> None:

@@ -60,7 +60,8 @@ class AscendRule:
             remedy = f"set annotation {MODE_KEY}: {SOFT}"
             asking.refuse("CoresNeedSoftSplit", vendor.core_name, limit, remedy=remedy)
         memory = self._memory(vendor, asking, soft=soft)
-        if written > 1 and not soft and memory != self.memory_allocatable_mib:
+        one_place = 2 if self.pairs else 1
+        if count > one_place and not soft and memory != self.memory_allocatable_mib:
             limit = "vNPU not supported for multiple devices"
             asking.refuse("PartOfSeveralDevices", vendor.count_name, limit)
         asking.set(vendor.memory_name, memory, request=True)

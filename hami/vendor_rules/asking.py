@@ -42,13 +42,16 @@ class Asking:
         return any(name in self._limits or name in self._requests for name in names if name)
 
     def count(self, name: str, *parts: str, needed: bool = True) -> int | None:
-        """Return how many devices are asked for; `None` for none, and when refused.
+        """Return how many devices are asked for; `None` for none.
 
-        *parts* are the resources that mean nothing without a count: they are refused then, or
-        warned about where the count is not *needed*.
+        A refused count is taken for 1, so that the rest is read, and refused, too. *parts* are
+        the resources that mean nothing without a count: they are refused then, or warned about
+        where the count is not *needed*.
         """
         number = self.amount(name)
-        if number or (number is None and self.says(name)):
+        if number is None and self.says(name):
+            return 1
+        if number:
             return number
         for part in parts:
             if self.says(part):

@@ -38,7 +38,7 @@ def read_mthreads(vendor: Vendor, asking: Asking) -> DeviceRequest | None:
     parts = vendor.memory_name, vendor.core_name
     count = asking.count(vendor.count_name, *parts)
     if count is None:
-        if not asking.reasons and asking.says(vendor.count_name):
+        if asking.says(vendor.count_name) and not asking.reasons:
             limit = f"{vendor.count_name} must be greater than 0"
             asking.refuse("CountIsZero", vendor.count_name, limit)
         return None

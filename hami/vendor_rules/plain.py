@@ -36,7 +36,7 @@ def read_amd(vendor: Vendor, asking: Asking) -> DeviceRequest | None:
     request = read_share(vendor, asking)
     if request and request.cores == 0:
         limit = f"{vendor.core_name} must be 1..100"
-        asking.refuse("OutOfRange", vendor.core_name, limit)
+        asking.refuse("AmountOutOfRange", vendor.core_name, limit)
     return request
 
 
