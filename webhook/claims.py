@@ -9,12 +9,13 @@ A resource that stayed in the limits would keep the pod pending for ever, since 
 on such a cluster; so all of our names go, also where they ask for nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gpu.refusal import Refusal, RefusedError
 from hami.containers import all_containers
+from hami.preferences import Preferences
 from hami.requests import ContainerRequest, Invalid, Valid
 from kube.objects import JsonObject
 from webhook import requestannotation
@@ -22,10 +23,9 @@ from webhook.devicewish import Asked, TranslationSettings, wished
 from webhook.facts import ClusterFacts
 from webhook.patching import Patch
 from webhook.podclaims import PodClaim, entry_name, grouped, held_too_long
-from webhook.rendering import claim_spec
 from webhook.requestannotation import ANNOTATION, LABEL, LABEL_VALUE
 from webhook.sharerequest import ShareRequest
-from webhook.templatecontent import template_name
+from webhook.templatecontent import content_of
 from webhook.typewords import surprises
 
 __all__ = ["Translation", "TranslationSettings", "translate"]
@@ -45,75 +45,88 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """A claim of the pod with its name and content."""
+class _Made:
+    """A claim of the pod with its content."""
 
     claim: PodClaim
-    name: str
+    request: ShareRequest
     template: str
     spec: JsonObject
-    request: ShareRequest
 
 
 def translate(
-    pod: JsonObject, valid: Valid, facts: ClusterFacts, settings: TranslationSettings
+    pod: JsonObject,
+    valid: Valid,
+    facts: ClusterFacts,
+    settings: TranslationSettings,
+    *,
+    beside: Callable[[Patch], None] | None = None,
 ) -> Translation | Invalid:
-    """Return how *pod* asks for the same through claims; *valid* is what it was read as."""
+    """Return how *pod* asks for the same through claims; *valid* is what it was read as.
+
+    *beside* adds to the patch what is not about claims.
+    """
     claims = grouped(valid.requests)
     reasons: list[Refusal] = []
-    warnings: list[Refusal] = []
-    if claims:
-        warnings += surprises(valid.preferences, facts.models)
+    warnings = [*surprises(valid.preferences, facts.models)] if claims else []
     warnings += held_too_long(claims)
-    wishes: list[ShareRequest] = []
+    made: list[_Made] = []
     for claim in claims:
-        asked = Asked(
-            device=claim.device,
-            preferences=valid.preferences,
-            facts=facts,
-            settings=settings,
-            path=claim.owner.path,
-        )
         try:
-            request, noted = wished(asked)
+            found, noted = _make(claim, valid.preferences, facts, settings)
         except RefusedError as error:
             reasons.append(error.refusal)
         else:
-            wishes.append(request)
+            made.append(found)
             warnings += noted
+    taken = frozenset(_claim_names(pod))
+    before: dict[str, ShareRequest] = {}
     try:
-        before = requestannotation.of_pod(pod)
+        before = _still_named(requestannotation.of_pod(pod), taken)
     except RefusedError as error:
         reasons.append(error.refusal)
-        before = {}
     if reasons:
         return Invalid(reasons=_once(reasons), warnings=_once(warnings))
-    entries = tuple(_named(pod, claims, wishes, before))
+    patch = _patch(pod, valid.requests, _named(made, taken), before, settings.keys)
+    if beside is not None:
+        beside(patch)
     return Translation(
-        patch=_patch(pod, valid.requests, entries, before, settings.keys),
-        templates={entry.template: entry.spec for entry in entries},
+        patch=patch.operations,
+        templates={each.template: each.spec for each in made},
         warnings=_once(warnings),
     )
+
+
+def _make(
+    claim: PodClaim, preferences: Preferences, facts: ClusterFacts, settings: TranslationSettings
+) -> tuple[_Made, tuple[Refusal, ...]]:
+    path = claim.owner.path
+    request, warnings = wished(
+        Asked(
+            device=claim.device, preferences=preferences, facts=facts, settings=settings, path=path
+        )
+    )
+    template, spec = content_of(request, path)
+    return _Made(claim=claim, request=request, template=template, spec=spec), warnings
+
+
+def _still_named(
+    before: Mapping[str, ShareRequest], names: frozenset[str]
+) -> dict[str, ShareRequest]:
+    """Leave out what an annotation says that was copied without its claims."""
+    return {name: request for name, request in before.items() if name in names}
 
 
 def _once(found: list[Refusal]) -> tuple[Refusal, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _named(
-    pod: JsonObject,
-    claims: tuple[PodClaim, ...],
-    wishes: list[ShareRequest],
-    before: Mapping[str, ShareRequest],
-) -> Iterator[_Entry]:
-    taken = {*_claim_names(pod), *before}
-    for claim, request in zip(claims, wishes, strict=True):
-        name = entry_name(claim.owner.name, taken)
-        taken.add(name)
-        spec = claim_spec(request)
-        yield _Entry(
-            claim=claim, name=name, template=template_name(spec), spec=spec, request=request
-        )
+def _named(made: list[_Made], taken: frozenset[str]) -> dict[str, _Made]:
+    """Return the claims by a name that the pod has not *taken*."""
+    found: dict[str, _Made] = {}
+    for each in made:
+        found[entry_name(each.claim.owner.name, {*taken, *found})] = each
+    return found
 
 
 def _claim_names(pod: JsonObject) -> Iterator[str]:
@@ -128,26 +141,25 @@ def _claim_names(pod: JsonObject) -> Iterator[str]:
 def _patch(
     pod: JsonObject,
     requests: tuple[ContainerRequest, ...],
-    entries: tuple[_Entry, ...],
+    named: Mapping[str, _Made],
     before: Mapping[str, ShareRequest],
     keys: frozenset[str],
-) -> tuple[JsonObject, ...]:
+) -> Patch:
     patch = Patch(pod)
     _strip(patch, pod, keys)
-    for entry in entries:
-        for container in entry.claim.containers:
+    for name, made in named.items():
+        for container in made.claim.containers:
             at = ("spec", container.section, container.index, "resources", "claims")
-            patch.append(*at, value={"name": entry.name})
-        template = {"name": entry.name, "resourceClaimTemplateName": entry.template}
+            patch.append(*at, value={"name": name})
+        template = {"name": name, "resourceClaimTemplateName": made.template}
         patch.append("spec", "resourceClaims", value=template)
-    if entries:
-        said = requestannotation.write(
-            {**before, **{entry.name: entry.request for entry in entries}}
-        )
-        patch.add("metadata", "annotations", ANNOTATION, value=said)
+    if named:
+        requested = {name: made.request for name, made in named.items()}
+        text = requestannotation.write({**before, **requested})
+        patch.add("metadata", "annotations", ANNOTATION, value=text)
         patch.add("metadata", "labels", LABEL, value=LABEL_VALUE)
     _edit(patch, pod, requests)
-    return patch.operations
+    return patch
 
 
 def _strip(patch: Patch, pod: JsonObject, keys: frozenset[str]) -> None:

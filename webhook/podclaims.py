@@ -74,7 +74,7 @@ def entry_name(container: str, taken: Iterable[str]) -> str:
     others = frozenset(taken)
     label = _NOT_IN_LABEL.sub("-", container.lower()).strip("-")
     plain = f"{_PREFIX}{label}"
-    if label == container and len(plain) <= _NAME_MAX and plain not in others:
+    if label and label == container and len(plain) <= _NAME_MAX and plain not in others:
         return plain
     attempt = 0
     while True:

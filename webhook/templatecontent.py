@@ -16,8 +16,8 @@ from gpu.refusal import Refusal, RefusedError
 from hami.wording import shown
 from kube.objects import JsonObject
 from webhook.rendering import claim_spec
-from webhook.requestannotation import FORMAT_VERSION, of_pod
-from webhook.sharerequest import canonical
+from webhook.requestannotation import ANNOTATION, FORMAT_VERSION, of_pod
+from webhook.sharerequest import ShareRequest, canonical
 
 PREFIX: Final = "gpuslice-"
 SPEC_MAX_BYTES: Final = 256 * 1024
@@ -31,6 +31,21 @@ def template_name(spec: JsonObject) -> str:
     """Return the name of the template whose claims have *spec*."""
     content = canonical({"version": FORMAT_VERSION, "spec": spec})
     return PREFIX + hashlib.sha256(content.encode()).hexdigest()[:_HEX]
+
+
+def content_of(request: ShareRequest, field: str) -> tuple[str, JsonObject]:
+    """Return name and spec of the template for *request*; raises `RefusedError` at *field*."""
+    spec = claim_spec(request)
+    if len(canonical(spec)) > SPEC_MAX_BYTES:
+        refusal = Refusal(
+            code="ClaimTooLarge",
+            field=field,
+            value=f"{request.count} devices",
+            limit=f"the spec of its claim may have {SPEC_MAX_BYTES} bytes",
+            remedy="use fewer or shorter words in the annotations that choose devices",
+        )
+        raise RefusedError(refusal)
+    return template_name(spec), spec
 
 
 def is_template_name(name: str) -> bool:
@@ -52,20 +67,16 @@ def expected_templates(pod: JsonObject) -> Mapping[str, JsonObject] | Refusal:
     A pod that is not ours needs none. A pod whose claims and annotation do not fit each other
     gets none of them.
     """
-    try:
-        requests = of_pod(pod)
-    except RefusedError as error:
-        return error.refusal
     named = _named_templates(pod)
     found: dict[str, JsonObject] = {}
-    for entry, request in requests.items():
-        spec = claim_spec(request)
-        name = template_name(spec)
-        if named.pop(entry, None) != name:
-            return _refusal("TemplateNotNamed", entry, f"its request is template {name}")
-        if len(canonical(spec)) > SPEC_MAX_BYTES:
-            return _refusal("ClaimTooLarge", entry, f"its spec may have {SPEC_MAX_BYTES} bytes")
-        found[name] = spec
+    try:
+        for entry, request in of_pod(pod).items():
+            name, spec = content_of(request, f"metadata.annotations[{ANNOTATION}]")
+            if named.pop(entry, None) != name:
+                return _refusal("TemplateNotNamed", entry, f"its request is template {name}")
+            found[name] = spec
+    except RefusedError as error:
+        return error.refusal
     ours = next((entry for entry, name in named.items() if is_template_name(name)), None)
     if ours is not None:
         return _refusal("RequestMissing", ours, "the pod does not carry what this template asks")

@@ -1,0 +1,56 @@
+"""Which question goes to which decision.
+
+What is not listed here is allowed: the webhook configurations decide what is asked, and a rule
+too many in them must not block anything.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+
+from webhook.access import Access
+from webhook.claimadmission import ClaimAdmission
+from webhook.guard import guard
+from webhook.podadmission import PodAdmission
+from webhook.review import ALLOWED, Review, UserInfo, Verdict, denied
+
+_DRA = "resource.k8s.io"
+
+
+class Admission:
+    """Answers what the API server asks under its two paths."""
+
+    def __init__(
+        self,
+        pods: PodAdmission,
+        claims: ClaimAdmission,
+        *,
+        may_write_nodes: Callable[[UserInfo], Awaitable[Access]],
+        exempt_namespaces: Collection[str] = (),
+    ) -> None:
+        self._pods = pods
+        self._claims = claims
+        self._may_write_nodes = may_write_nodes
+        self._exempt = frozenset(exempt_namespaces)
+
+    async def mutate(self, review: Review) -> Verdict:
+        """Decide about a new pod, and change it."""
+        if review.namespace in self._exempt or _asked(review) != ("", "pods", "", "CREATE"):
+            return ALLOWED
+        return await self._pods.decide(review)
+
+    async def validate(self, review: Review) -> Verdict:
+        """Decide about what is changed afterwards, and about claims and templates."""
+        if review.namespace in self._exempt:
+            return ALLOWED
+        match _asked(review):
+            case ("", "pods" | "bindings", _, _):
+                reasons = await guard(review, self._may_write_nodes)
+                return denied("; ".join(map(str, reasons))) if reasons else ALLOWED
+            case (group, "resourceclaims", "", "CREATE") if group == _DRA:
+                return await self._claims.decide_claim(review)
+            case (group, "resourceclaimtemplates", "", "CREATE" | "UPDATE") if group == _DRA:
+                return await self._claims.decide_template(review)
+        return ALLOWED
+
+
+def _asked(review: Review) -> tuple[str, str, str, str]:
+    return review.group, review.resource, review.subresource, review.operation

@@ -1,0 +1,293 @@
+"""The decision about a new pod: in which order things are looked at, and what comes of them.
+
+All that is wrong with a pod is said at once. What only schedulers may write is looked at first,
+whoever schedules the pod, because an allocation that was forged is believed by all of them. A
+limit for NVIDIA's GPUs becomes a claim where the cluster can serve claims for shares; requests of
+other vendors, and on older clusters all of them, are prepared for HAMi's scheduler.
+
+A pod may come twice: the API server asks again after other webhooks have changed it. Then our own
+resources are gone and the claims are there.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from gpu.refusal import Refusal
+from hami import resources
+from hami.containers import all_containers
+from hami.deviceconfig import DeviceConfig
+from hami.preferences import Preferences
+from hami.requests import NVIDIA, Absent, ContainerRequest, Invalid, Valid
+from kube.objects import JsonObject
+from webhook import podrules
+from webhook.access import Access
+from webhook.claims import Translation, TranslationSettings, translate
+from webhook.environment import EnvironmentRules, check_environment, promoted, share_containers
+from webhook.facts import ClusterFacts
+from webhook.guard import guard
+from webhook.legacy import patch_for, write_edits, write_scheduler
+from webhook.patching import Patch
+from webhook.requestannotation import ANNOTATION
+from webhook.review import ALLOWED, Review, UserInfo, Verdict, denied
+from webhook.sharedpods import ClusterObjects, NamespaceLookup, check_pod_claims
+from webhook.templatecontent import expected_templates, is_genuine
+from webhook.uncontrolled import is_granted
+
+_BY_THE_DRIVER: Final = frozenset(
+    {"CUDA_TASK_PRIORITY", "GPU_CORE_UTILIZATION_POLICY", "NVIDIA_VISIBLE_DEVICES"}
+)
+"""Variables of NVIDIA's containers that are not written where claims say the same."""
+
+NOT_READY: Final = "NotReady"
+_CANNOT_HELP: Final = 500
+
+
+class Knowledge(ClusterObjects, Protocol):
+    """What is asked of the view of the cluster."""
+
+    def facts(self) -> ClusterFacts:
+        """Return what GPUs there are."""
+
+    def namespace_labels(self, name: str) -> dict[str, str] | None:
+        """Return the labels of a namespace, `None` for one that is not known."""
+
+    def synced(self) -> bool:
+        """Tell whether everything is known that decisions need."""
+
+
+class PodQuota(Protocol):
+    """What is asked of the quotas."""
+
+    async def check_pod(
+        self, review: Review, valid: Valid, translation: Translation | None
+    ) -> tuple[Refusal, ...]:
+        """Return what speaks against the pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRules:
+    """What the administrator decides about pods."""
+
+    config: DeviceConfig
+    translation: TranslationSettings
+    scheduler_name: str
+    force_overwrite: bool = True
+    uncontrolled_namespaces: Collection[str] = ()
+    environment_warns: bool = False
+    """Variables that undo limits are a warning."""
+    promotes: bool = False
+    """A container that opts out of its limits gets a whole GPU instead of a refusal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What was found about a pod; *patch* counts only without reasons."""
+
+    patch: tuple[JsonObject, ...] = ()
+    reasons: tuple[Refusal, ...] = ()
+    warnings: tuple[Refusal, ...] = ()
+    translation: Translation | None = None
+    valid: Valid | None = None
+    """What quotas have to be asked about."""
+
+
+class PodAdmission:
+    """Decides about pods that are created."""
+
+    def __init__(
+        self,
+        rules: PodRules,
+        view: Knowledge,
+        *,
+        claims_serve: Callable[[], bool | None],
+        may_write_nodes: Callable[[UserInfo], Awaitable[Access]],
+        quota: PodQuota | None,
+    ) -> None:
+        """Prepare; *claims_serve* tells whether requests become claims, `None` if not known."""
+        self._rules = rules
+        self._view = view
+        self._claims_serve = claims_serve
+        self._may_write_nodes = may_write_nodes
+        self._quota = quota
+
+    async def decide(self, review: Review) -> Verdict:
+        """Return what becomes of the pod in *review*."""
+        pod = review.item or {}
+        forged = await guard(review, self._may_write_nodes)
+        outcome = self._look_at(pod, review.namespace)
+        reasons = (*forged, *outcome.reasons)
+        warnings = tuple(str(each) for each in outcome.warnings)
+        if reasons:
+            return _refused(reasons, warnings)
+        if outcome.valid is not None and self._quota is not None:
+            reasons = await self._quota.check_pod(review, outcome.valid, outcome.translation)
+            if reasons:
+                return _refused(reasons, warnings)
+        return replace(ALLOWED, patch=outcome.patch, warnings=warnings)
+
+    def _look_at(self, pod: JsonObject, namespace: str) -> _Outcome:
+        read = resources.read(pod, self._rules.config)
+        if isinstance(read, Invalid):
+            about_pod = () if podrules.is_mirror(pod) else podrules.with_devices(pod)
+            return _Outcome(reasons=(*read.reasons, *about_pod), warnings=read.warnings)
+        found = [*podrules.without_containers(pod), *self._claims_of_others(pod, namespace)]
+        if not isinstance(read, Valid) and not found and not self._has_claims(pod):
+            return self._without_devices(pod, read)
+        if podrules.is_mirror(pod):
+            return _Outcome()
+        claims_serve = self._claims_serve()
+        if claims_serve is None or not self._view.synced():
+            return _Outcome(reasons=(*found, _not_ready()))
+        if isinstance(read, Valid) and not claims_serve:
+            chosen = self._scheduler_decision(pod)
+            if not chosen.take:
+                warned = (*read.warnings, *((chosen.warning,) if chosen.warning else ()))
+                return _Outcome(reasons=tuple(found), warnings=warned)
+        return self._with_devices(pod, namespace, read, tuple(found), claims_serve=claims_serve)
+
+    def _with_devices(
+        self,
+        pod: JsonObject,
+        namespace: str,
+        read: Absent | Valid,
+        found: tuple[Refusal, ...],
+        *,
+        claims_serve: bool,
+    ) -> _Outcome:
+        asks = isinstance(read, Valid)
+        reasons = [*found, *(podrules.with_devices(pod) if asks else ())]
+        warnings = list(read.warnings)
+        if isinstance(read, Valid) and claims_serve and self._rules.promotes:
+            read = promoted(read)
+        lookup = NamespaceLookup(self._view, namespace)
+        environment = check_environment(pod, read, self._environment_rules(namespace), lookup)
+        reasons += environment.reasons
+        warnings += environment.warnings
+        sharing = share_containers(read) if claims_serve else frozenset[str]()
+        reasons += check_pod_claims(pod, lookup, sharing=sharing)
+        if not isinstance(read, Valid):
+            done = self._without_devices(pod, read)
+            return replace(done, reasons=tuple(reasons), warnings=tuple(warnings))
+        if not claims_serve:
+            patch = patch_for(pod, read, scheduler_name=self._rules.scheduler_name)
+            return _Outcome(
+                patch=patch, reasons=tuple(reasons), warnings=tuple(warnings), valid=read
+            )
+        made = self._translated(pod, read)
+        warnings += made.warnings
+        if isinstance(made, Invalid):
+            return _Outcome(reasons=(*reasons, *made.reasons), warnings=tuple(warnings))
+        reasons += self._foreign(namespace, made.templates)
+        return _Outcome(
+            patch=made.patch,
+            reasons=tuple(reasons),
+            warnings=tuple(warnings),
+            translation=made,
+            valid=read,
+        )
+
+    def _without_devices(self, pod: JsonObject, read: Absent) -> _Outcome:
+        """Return what becomes of a pod that asks for no device in HAMi's words."""
+        if self._claims_serve() and self._keeps_it_pending(pod):
+            nothing = Valid(requests=read.requests, preferences=Preferences())
+            made = self._translated(pod, nothing)
+            return _Outcome(patch=getattr(made, "patch", ()), warnings=read.warnings)
+        patch = patch_for(pod, read, scheduler_name=self._rules.scheduler_name)
+        return _Outcome(patch=patch, warnings=read.warnings)
+
+    def _keeps_it_pending(self, pod: JsonObject) -> bool:
+        """Tell whether *pod* names amounts of resources that no node of this cluster has."""
+        for container in all_containers(pod):
+            resources_of = container.raw.get("resources")
+            amounts = resources_of.get("limits") if isinstance(resources_of, dict) else None
+            if not isinstance(amounts, dict):
+                continue
+            named = self._rules.translation.keys & amounts.keys()
+            if any(str(amounts[key]) != "0" for key in named):
+                return True
+        return False
+
+    def _translated(self, pod: JsonObject, read: Valid) -> Translation | Invalid:
+        return translate(
+            pod,
+            read,
+            self._view.facts(),
+            self._rules.translation,
+            beside=lambda patch: self._write_others(patch, pod, read.requests),
+        )
+
+    def _write_others(
+        self, patch: Patch, pod: JsonObject, requests: Iterable[ContainerRequest]
+    ) -> None:
+        """Prepare the requests of other vendors for HAMi's scheduler."""
+        others = [each for each in requests if any(d.word != NVIDIA for d in each.devices)]
+        if others:
+            leave = self._rules.translation.keys | _BY_THE_DRIVER
+            write_edits(patch, pod, others, leave=leave)
+            write_scheduler(patch, pod, self._rules.scheduler_name)
+
+    def _claims_of_others(self, pod: JsonObject, namespace: str) -> tuple[Refusal, ...]:
+        """Return why what *pod* says of its claims, if it has been here before, is not so."""
+        metadata = pod.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if not isinstance(annotations, dict) or ANNOTATION not in annotations:
+            return ()
+        expected = expected_templates(pod)
+        if isinstance(expected, Refusal):
+            return (expected,)
+        return self._foreign(namespace, expected)
+
+    def _foreign(self, namespace: str, templates: Iterable[str]) -> tuple[Refusal, ...]:
+        found = ((name, self._view.template_spec(namespace, name)) for name in templates)
+        return tuple(
+            _foreign(name)
+            for name, spec in found
+            if spec is not None and not is_genuine(name, spec)
+        )
+
+    def _scheduler_decision(self, pod: JsonObject) -> podrules.SchedulerDecision:
+        return podrules.scheduler_decision(
+            pod,
+            scheduler_name=self._rules.scheduler_name,
+            force_overwrite=self._rules.force_overwrite,
+        )
+
+    def _environment_rules(self, namespace: str) -> EnvironmentRules:
+        labels = self._view.namespace_labels(namespace)
+        listed = self._rules.uncontrolled_namespaces
+        return EnvironmentRules(
+            warn_only=self._rules.environment_warns,
+            may_be_unlimited=is_granted(namespace, labels, listed=listed),
+        )
+
+    @staticmethod
+    def _has_claims(pod: JsonObject) -> bool:
+        spec = pod.get("spec")
+        return bool(isinstance(spec, dict) and spec.get("resourceClaims"))
+
+
+def _refused(reasons: tuple[Refusal, ...], warnings: tuple[str, ...]) -> Verdict:
+    ours = any(each.code == NOT_READY for each in reasons)
+    message = "; ".join(dict.fromkeys(map(str, reasons)))
+    return denied(message, code=_CANNOT_HELP if ours else 403, warnings=warnings)
+
+
+def _not_ready() -> Refusal:
+    return Refusal(
+        code=NOT_READY,
+        field="webhook",
+        value="starting",
+        limit="the cluster has not been read yet",
+        remedy="try again in a few seconds",
+    )
+
+
+def _foreign(name: str) -> Refusal:
+    return Refusal(
+        code="TemplateForeign",
+        field="spec.resourceClaims",
+        value=name,
+        limit="a ResourceClaimTemplate of this name has another content than its name says",
+        remedy="delete that template",
+    )
