@@ -1,6 +1,6 @@
 """A view of a simulated cluster, and objects for it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -55,7 +55,7 @@ def names(server: ServerThread, plural: str, namespace: str = "default") -> list
 
 
 def a_translated_pod(
-    name: str = "pod", namespace: str = "default", **amounts: int | str
+    name: str = "pod", namespace: str = "default", amounts: Mapping[str, int] | None = None
 ) -> JsonObject:
     """Return a pod as admission leaves it."""
     pod = a_pod(a_container("main", **(amounts or {"gpu": 1, "gpumem": 4000})))
