@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from dra import wiring
 from dra.conditions import Conditions
+from dra.filllevel import FillLevels
 from dra.loops import Loops
 from dra.nodewatch import NodeWatch
 from dra.pods import PodUse, read_pod
@@ -45,6 +46,7 @@ class ClusterSide:
         """Put the parts together; *identity* replaces the one that the settings point to."""
         self._settings = settings
         self._rules = wiring.offer_rules(settings)
+        self._fill = FillLevels(claims) if settings.publish_fill_level else None
         self.pods_changed, self._health_changed = threading.Event(), threading.Event()
         self.tell_kubelet: Callable[[], None] = lambda: None
         """Called when the health of a device is another."""
@@ -116,7 +118,8 @@ class ClusterSide:
         return self.pods() if self._pods.wait_synced(0) else None
 
     def claim_prepared(self) -> None:
-        """Have the claim say so if a device that it got is ill."""
+        """Have the claim say so if a device that it got is ill, and the slice how full it is."""
+        self.publication.claims_changed()
         if not all(device.healthy for device in self.publication.health()):
             self._health_changed.set()
 
@@ -141,5 +144,6 @@ class ClusterSide:
             rules=self._rules,
             events=self.events,
             situation=situation,
+            fill=self._fill,
             health_changed=self._say_health,
         )

@@ -167,6 +167,7 @@ class NodeSide:
 
     def _rebuilt(self) -> None:
         self._cluster.conditions.adopt()
+        self._cluster.publication.claims_changed()
         self._restore_now.set()
 
     def _inventory_changed(self, inventory: Inventory) -> None:

@@ -21,6 +21,7 @@ from enum import StrEnum
 
 from dra.devicehealth import DeviceHealth
 from dra.devices import Noted, SharingPolicy, build_devices
+from dra.filllevel import without_level
 from dra.rivals import Rival
 from gpu.health import code_of
 from gpu.model import Ailment, GpuUuid, Inventory
@@ -221,7 +222,8 @@ def _rival(device: JsonObject, situation: Situation) -> Rival | None:
 
 
 def _bare(device: JsonObject) -> JsonObject:
-    return {key: value for key, value in device.items() if key != "taints"}
+    """Return *device* as it would be built, without what depends on the moment."""
+    return without_level({key: value for key, value in device.items() if key != "taints"})
 
 
 def _uuids(device: JsonObject) -> set[str]:

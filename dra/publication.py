@@ -64,7 +64,7 @@ class Publication:
             self._publisher.look_again()
 
     def claims_changed(self) -> None:
-        """Have it looked at soon if something is offered only because a claim holds it."""
+        """Have it looked at soon if what is published depends on claims."""
         if self._publisher is not None:
             self._publisher.claims_changed()
 

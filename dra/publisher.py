@@ -19,6 +19,7 @@ import structlog
 
 from dra.devicehealth import DeviceHealth
 from dra.devices import Noted
+from dra.filllevel import FillLevels
 from dra.layout import build_slices
 from dra.offer import Kept, Offered, OfferRules, make_offer
 from dra.restraint import Restraint
@@ -58,6 +59,7 @@ class Publisher:
         rules: OfferRules,
         events: EventSink,
         situation: SituationSource | None = None,
+        fill: FillLevels | None = None,
         health_changed: Callable[[], None] = lambda: None,
         observe: Callable[[str], None] | None = None,
         resync_s: float = 300.0,
@@ -65,10 +67,12 @@ class Publisher:
     ) -> None:
         """Prepare; *health_changed* is called when `health` has another answer.
 
-        *observe* is told `create`, `update` or `delete` after each write.
+        *fill* is asked how full GPUs are, to publish that too; *observe* is told `create`, `update`
+        or `delete` after each write.
         """
         self._node_name, self._node_uid, self._rules = node_name, node_uid, rules
         self._situation = situation or SituationSource()
+        self._fill = fill
         self._health_changed = health_changed
         self._resync_s, self._debounce_s = resync_s, debounce_s
         node = Regarding(api_version="v1", kind="Node", name=node_name, uid=node_uid)
@@ -107,8 +111,9 @@ class Publisher:
         self._wake.set()
 
     def claims_changed(self) -> None:
-        """Look again if something is offered only because a claim holds it."""
-        if self._offered.has_gone:
+        """Look again if what is published depends on claims."""
+        is_awaited = self._fill is not None and self._fill.claims_changed()
+        if is_awaited or self._offered.has_gone:
             self._wake.set()
 
     def start(self) -> None:
@@ -205,10 +210,15 @@ class Publisher:
             return self._resync_s
         kept = Kept(sharing=verdict.kept, taints=verdict.taints_kept)
         offered = make_offer(situation, kept=kept, rules=self._rules)
-        desired = build_slices(offered.devices, node_name=self._node_name, node_uid=self._node_uid)
-        wait_s = self._publish(desired, own)
+        devices = offered.devices
+        if self._fill is not None:
+            devices = self._fill.apply(devices, situation.published)
+        desired = build_slices(devices, node_name=self._node_name, node_uid=self._node_uid)
+        waits_s = [self._publish(desired, own), ask_again_s]
         self._note(offered)
-        return wait_s if ask_again_s is None else min(wait_s, ask_again_s)
+        if self._fill is not None:
+            waits_s.append(self._fill.wait_s())
+        return min(each for each in waits_s if each is not None)
 
     def _look(self) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return our own slices and those of other drivers on the node."""
@@ -281,6 +291,8 @@ class Publisher:
         with self._lock:
             self._published = _devices(slices)
             self._unready = None
+        if self._fill is not None:
+            self._fill.published()
         return self._resync_s
 
 

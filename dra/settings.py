@@ -65,6 +65,9 @@ class AgentSettings(BaseProgramSettings):
     shares_per_gpu: Annotated[int, Field(ge=1, le=1024)] = Field(
         10, description="how many claims may share one GPU"
     )
+    publish_fill_level: bool = Field(
+        False, description="publish how full each GPU is, for requests that prefer full or empty"
+    )
     unhealthy_effect: Literal["NoSchedule", "NoExecute"] = Field(
         "NoSchedule",
         description="taint of a GPU that fails; NoExecute has the pods that use it evicted",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dra.filllevel import FillLevels
 from dra.offer import OfferRules
 from dra.publisher import Publisher
 from dra.sharing import SharingProbe
@@ -104,6 +105,7 @@ def publishing(
     found: Inventory | None = None,
     rules: OfferRules | None = None,
     situation: SituationSource | None = None,
+    fill: FillLevels | None = None,
     health_changed: Callable[[], None] = lambda: None,
     resync_s: float = 300.0,
     debounce_s: float = 0.02,
@@ -118,6 +120,7 @@ def publishing(
         probe=SharingProbe(clients[1], node_name=NODE, node_uid=where.uid),
         rules=rules or OfferRules(),
         situation=situation,
+        fill=fill,
         health_changed=health_changed,
         events=recorder,
         resync_s=resync_s,
