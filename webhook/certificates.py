@@ -8,7 +8,7 @@ takes the authorities out of the configurations, and from then on every GPU pod 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from dataclasses import dataclass
 
 import structlog
 
@@ -25,10 +25,15 @@ from webhook.settings import WebhookSettings
 
 log = structlog.get_logger(__name__)
 
-FILES_LOOK_S: Final = 1.0
-CLUSTER_LOOK_S: Final = 60.0
-_SETTLE_S: Final = 1.0
-"""Where somebody else writes other authorities each time we do, both do it this slowly."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often things are looked at."""
+
+    files_s: float = 1.0
+    cluster_s: float = 60.0
+    settle_s: float = 1.0
+    """Where somebody else writes other authorities each time we do, both do it this slowly."""
 
 
 class Certificates:
@@ -41,10 +46,10 @@ class Certificates:
         client: Client,
         serving: ServingContext,
         metrics: Metrics,
-        files_look_s: float = FILES_LOOK_S,
+        pace: Pace | None = None,
     ) -> None:
         self._settings, self._client = settings, client
-        self._look_s = CLUSTER_LOOK_S if settings.tls == "self-made" else files_look_s
+        self._pace = pace or Pace()
         self._self_made = self_made = _self_made(settings, client)
         files = PairFiles(settings.tls_cert_file, settings.tls_key_file)
         self._watch = CertificateWatch(
@@ -79,12 +84,34 @@ class Certificates:
             follower.start()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_repeat(self._look, self._look_s, self._look_again))
+                pace = self._pace
+                look_s = pace.cluster_s if self._self_made else pace.files_s
+                group.create_task(self._repeat(self._look, look_s, self._look_again))
                 if self._writes:
-                    group.create_task(_repeat(self._write, CLUSTER_LOOK_S, self._write_again))
+                    group.create_task(self._repeat(self._write, pace.cluster_s, self._write_again))
         finally:
             for follower in followers:
                 follower.stop()
+
+    async def _repeat(
+        self, look: Callable[[], Awaitable[bool]], interval_s: float, wake: asyncio.Event
+    ) -> None:
+        backoff = Backoff(self._pace.settle_s, self._pace.cluster_s / 2)
+        while True:
+            well = False
+            try:
+                well = await look()
+            except Exception:  # the top of the loop
+                log.exception("look at certificates failed")
+            if well:
+                backoff.reset()
+            wait_s = interval_s if well else min(interval_s, backoff.next_s())
+            try:
+                await asyncio.wait_for(wake.wait(), wait_s)
+            except TimeoutError:
+                continue
+            await asyncio.sleep(self._pace.settle_s)
+            wake.clear()
 
     async def _look(self) -> bool:
         before = self._self_made and self._self_made.bundle
@@ -154,24 +181,3 @@ def _self_made(settings: WebhookSettings, client: Client) -> SelfMade | None:
         name=settings.tls_secret,
         hosts=settings.hosts,
     )
-
-
-async def _repeat(
-    look: Callable[[], Awaitable[bool]], interval_s: float, wake: asyncio.Event
-) -> None:
-    backoff = Backoff(_SETTLE_S, CLUSTER_LOOK_S / 2)
-    while True:
-        well = False
-        try:
-            well = await look()
-        except Exception:  # the top of the loop
-            log.exception("look at certificates failed")
-        if well:
-            backoff.reset()
-        wait_s = interval_s if well else min(interval_s, backoff.next_s())
-        try:
-            await asyncio.wait_for(wake.wait(), wait_s)
-        except TimeoutError:
-            continue
-        await asyncio.sleep(_SETTLE_S)
-        wake.clear()

@@ -17,12 +17,12 @@ from kube.client import Client
 from kube.config import ClientConfig
 from tests.patience import eventually
 from tests.webhook.serving import Served, issued, review_body, served
-from webhook.certificates import FILES_LOOK_S, Certificates
+from webhook.certificates import Certificates, Pace
 from webhook.settings import WebhookSettings
 
 SWAPS: Final = 20
 CLIENTS: Final = 3
-_QUICK_S: Final = 0.02
+_QUICK: Final = Pace(files_s=0.02)
 _KINDS: Final = (trustme.KeyType.ECDSA, trustme.KeyType.RSA)
 
 
@@ -49,7 +49,7 @@ class Mounted:
 
 
 @contextmanager
-def watched(server: Served, mounted: Mounted, look_s: float = _QUICK_S) -> Iterator[Certificates]:
+def watched(server: Served, mounted: Mounted, pace: Pace = _QUICK) -> Iterator[Certificates]:
     """Watch the files as the program does."""
     settings = WebhookSettings(
         namespace="x",
@@ -59,7 +59,7 @@ def watched(server: Served, mounted: Mounted, look_s: float = _QUICK_S) -> Itera
     )
     client = Client(ClientConfig(host="http://127.0.0.1:1"), user_agent="test")
     certificates = Certificates(
-        settings, client=client, serving=server.tls, metrics=server.metrics, files_look_s=look_s
+        settings, client=client, serving=server.tls, metrics=server.metrics, pace=pace
     )
     kept = server.spawn(certificates.keep())
     try:
@@ -122,7 +122,7 @@ def test_a_new_certificate_is_found_within_seconds(tmp_path: Path) -> None:
     """At the pace of the program one swap shows on new connections, and kept ones go on."""
     with served() as server, server.connect() as kept:
         mounted = Mounted(tmp_path, issued(server.authority))
-        with watched(server, mounted, FILES_LOOK_S):
+        with watched(server, mounted, Pace()):
             pair = issued(server.authority)
             mounted.replace(pair)
             assert eventually(lambda: presented(server) == der(pair), 5)

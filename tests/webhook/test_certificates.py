@@ -19,7 +19,7 @@ from tests.fakes.api_server import ServerThread, serving
 from tests.kube.test_cabundle import bundles, configure, webhook
 from tests.kube.test_certificates import handshake
 from tests.patience import eventually
-from webhook.certificates import Certificates
+from webhook.certificates import Certificates, Pace
 from webhook.metrics import Metrics
 from webhook.settings import WebhookSettings
 
@@ -57,6 +57,7 @@ class Kept:
             client=client,
             serving=self.tls,
             metrics=Metrics(),
+            pace=Pace(settle_s=0.05),
         )
 
     def is_trusted(self) -> bool:
