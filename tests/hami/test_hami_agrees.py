@@ -49,7 +49,8 @@ def as_int64(written: Any) -> int | None:
     if match is None:
         return None
     digits, exponent, suffix = match.groups()
-    return int(digits) * (10 ** int(exponent) if exponent else _SUFFIXES[suffix or ""])
+    scale: int = 10 ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
+    return int(digits) * scale
 
 
 def booked(
