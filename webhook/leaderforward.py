@@ -59,7 +59,9 @@ class LeaderForward:
         self._tls = tls
         self._timeout_s = timeout_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="to-leader")
-        self._kept = threading.local()
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+        self._closed = False
 
     async def __call__(self, review: Review, path: str, address: str) -> tuple[Refusal, ...]:
         """Return what the leader at *address* has against *review*; raises `LeaderSilentError`."""
@@ -80,27 +82,49 @@ class LeaderForward:
     def close(self) -> None:
         """End the threads without waiting for answers."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     def _exchange(self, address: str, path: str, body: bytes) -> bytes:
         context = self._tls()
-        kept: _Connection | None = getattr(self._kept, "connection", None)
-        if kept is not None and kept.fits(address, context):
+        kept = self._take(address, context)
+        if kept is not None:
             try:
-                return self._answer(kept, path, body)
+                answer = self._answer(kept, path, body)
             except (OSError, HTTPException):
                 kept.close()
-        elif kept is not None:
-            kept.close()
+            else:
+                self._give_back(kept)
+                return answer
         fresh = _Connection(
             address, context=context, server_name=self._server_name, timeout_s=self._timeout_s
         )
-        self._kept.connection = fresh
         try:
-            return self._answer(fresh, path, body)
+            answer = self._answer(fresh, path, body)
         except BaseException:
-            self._kept.connection = None
             fresh.close()
             raise
+        self._give_back(fresh)
+        return answer
+
+    def _take(self, address: str, context: ssl.SSLContext | None) -> "_Connection | None":
+        """Return an idle connection; those that lead elsewhere are closed."""
+        while True:
+            with self._lock:
+                found = self._idle.pop() if self._idle else None
+            if found is None or found.fits(address, context):
+                return found
+            found.close()
+
+    def _give_back(self, connection: "_Connection") -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     @staticmethod
     def _answer(connection: "_Connection", path: str, body: bytes) -> bytes:
