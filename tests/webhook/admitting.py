@@ -90,21 +90,25 @@ class Door:
 
     def ask(self, pod: JsonObject, *, user: str = "ann") -> Verdict:
         """Return what becomes of *pod*."""
+        return asyncio.run(self.open().decide(creation(pod, user=user)))
+
+    def open(self) -> PodAdmission:
+        """Return what decides."""
         rules = PodRules(
             config=self.config,
             translation=TranslationSettings(keys=self.config.nvidia.keys),
             scheduler_name="hami-scheduler",
         )
-        admission = PodAdmission(
+        return PodAdmission(
             self.rules(rules),
             self.view,
             claims_serve=lambda: self.claims_serve,
-            may_write_nodes=self._may_write_nodes,
+            may_write_nodes=self.may_write_nodes,
             quota=self.quota,
         )
-        return asyncio.run(admission.decide(creation(pod, user=user)))
 
-    async def _may_write_nodes(self, user: UserInfo) -> Access:
+    async def may_write_nodes(self, user: UserInfo) -> Access:
+        """Tell whether *user* is one of the writers."""
         return Access(allowed=user.username in self.node_writers)
 
 
