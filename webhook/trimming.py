@@ -5,7 +5,7 @@ what quota, guards and templates ask for is kept, in the shape that it has in th
 `UnwantedError` leaves an object out.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ class Template:
     """What its claims are made of; with metadata of their own it is not what ours look like."""
 
 
-def labels_of(item: JsonObject) -> Mapping[str, str]:
+def labels_of(item: JsonObject) -> dict[str, str]:
     """Keep the labels."""
     return dict(item["metadata"].get("labels") or {})
 

@@ -9,7 +9,7 @@ without `resource.k8s.io/v1` have no slices, claims and templates; nothing else 
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -73,6 +73,7 @@ class ClusterView:
         self._client, self._pace = client, pace
         self._keys = frozenset(resource_keys)
         self._listeners: list[Listener] = []
+        self._reconnected: list[Callable[[], None]] = []
         self._offer = Offer(self._offered)
         self._slices = self._of(
             Kind.SLICES,
@@ -81,7 +82,9 @@ class ClusterView:
             params={"fieldSelector": f"spec.driver={DRIVER}"},
             connected=self._ask_version,
         )
-        self._namespaces = self._of(Kind.NAMESPACES, paths.namespaces(), trimming.labels_of)
+        self._namespaces = self._of(
+            Kind.NAMESPACES, paths.namespaces(), trimming.labels_of, connected=self._connected
+        )
         quotas = paths.resource("v1", "resourcequotas")
         self._quotas = self._of(Kind.QUOTAS, quotas, trimming.quota)
         claim = trimming.claims_of(frozenset(classes))
@@ -97,6 +100,10 @@ class ClusterView:
     def on_change(self, listener: Listener) -> None:
         """Have *listener* called after each change; it must return at once."""
         self._listeners.append(listener)
+
+    def on_connected(self, listener: Callable[[], None]) -> None:
+        """Have *listener* called when the server may have become another one."""
+        self._reconnected.append(listener)
 
     def start(self) -> None:
         """Begin to read."""
@@ -153,7 +160,7 @@ class ClusterView:
         """Return the MiB of one of our devices."""
         return self._offer.memory_of(pool, device)
 
-    def namespace_labels(self, name: str) -> Mapping[str, str] | None:
+    def namespace_labels(self, name: str) -> dict[str, str] | None:
         """Return the labels of a namespace, `None` for one that is not known."""
         return self._namespaces.items.get("", name)
 
@@ -239,6 +246,10 @@ class ClusterView:
         except (KubeError, ValueError, LookupError, TypeError) as error:
             log.warning("server version not read", error=str(error))
         self._tell(Kind.SLICES, "")
+
+    def _connected(self) -> None:
+        for listener in self._reconnected:
+            listener()
 
     def _tell(self, kind: Kind, namespace: str) -> None:
         if kind is Kind.SLICES:

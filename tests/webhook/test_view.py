@@ -92,10 +92,14 @@ def test_a_server_of_another_release_is_noticed() -> None:
     """After a new connection the version is asked again."""
     with serving("1.35") as server, viewing(server) as view:
         assert not view.facts().counts_are_distinct
+        connected = threading.Event()
+        view.on_connected(connected.set)
         server.run(server.server.pause())
         server.call(server.server.set_version, "1.36")
+        assert not connected.is_set()
         server.run(server.server.resume())
         eventually(lambda: view.facts().counts_are_distinct)
+        eventually(connected.is_set)
 
 
 def test_changes_are_told_with_kind_and_namespace() -> None:
