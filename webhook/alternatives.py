@@ -21,11 +21,14 @@ from gpu.names import (
 from gpu.refusal import Refusal
 from kube.quantity import whole
 from webhook import cel
-from webhook.sharerequest import ALTERNATIVES_MAX, DEVICES_MAX, Near, ShareRequest
+from webhook.sharerequest import ALTERNATIVES_MAX, Near, ShareRequest
 
 MIXED_MAX: Final = 4
 """Up to so many GPUs may be of different sizes. Each is a request of its own then, and a search
 that fails tries all their orders: with 8 of them some 10,000 on each node."""
+
+CONSTRAINTS_MAX: Final = 32
+"""Of one claim (resource/v1: `DeviceConstraintsMaxSize`); each names at most as many requests."""
 
 _MIB: Final = 1 << 20
 _NAMES: Final[Mapping[Near, str]] = {Near.PCIE_ROOT: "root", Near.NUMA_NODE: "numa"}
@@ -69,11 +72,15 @@ def separate(request: ShareRequest) -> bool:
 def fits(request: ShareRequest) -> bool:
     """Tell whether the API server takes the alternatives of *request*."""
     found = alternatives_of(request)
-    requests = request.count if separate(request) else 1
-    return len(found) <= ALTERNATIVES_MAX and all(
-        # A constraint names at most so many.
-        requests * sum(each.near is near for each in found) <= DEVICES_MAX
-        for near in request.near
+    if not separate(request):
+        return len(found) <= ALTERNATIVES_MAX
+    # For each closeness one constraint and one more for each request, beside two others.
+    constraints = 2 + len(request.near) * (1 + request.count)
+    named = max((sum(each.near is near for each in found) for near in request.near), default=0)
+    return (
+        len(found) <= ALTERNATIVES_MAX
+        and constraints <= CONSTRAINTS_MAX
+        and request.count * named <= CONSTRAINTS_MAX
     )
 
 

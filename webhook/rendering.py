@@ -8,6 +8,7 @@ Two requests of one claim may be given the same GPU unless `distinctAttribute` f
 count above one that constraint lets repeats through (until 1.36), so the two never meet.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from gpu.names import ATTRIBUTE_NUMA_NODE, ATTRIBUTE_PCIE_ROOT, DRIVER
@@ -93,9 +94,29 @@ def _constraints(
         found.append({"matchAttribute": ATTRIBUTE_NUMA_NODE})
     for near in request.near:
         of_it = [each.name for each in alternatives if each.near is near]
+        others = [each.name for each in alternatives if each.near is not near]
         listed = [f"{name}/{each}" for name in names for each in of_it]
         found.append({"requests": listed, "matchAttribute": _ATTRIBUTES[near]})
+        if len(names) > 1:
+            found += _all_or_none(names, of_it, others)
     return found
+
+
+def _all_or_none(
+    names: tuple[str, ...], of_it: list[str], others: list[str]
+) -> Iterator[JsonObject]:
+    """Yield constraints by which all requests are served by *of_it*, or none is.
+
+    Without them a search would let the first be near to nobody and the next be anywhere. Two
+    different devices never match in their UUID, so whoever follows one of *of_it* in the circle
+    cannot be one of *others*.
+    """
+    for name, following in zip(names, (*names[1:], names[0]), strict=True):
+        listed = [
+            *(f"{name}/{each}" for each in of_it),
+            *(f"{following}/{each}" for each in others),
+        ]
+        yield {"requests": listed, "matchAttribute": _UUID}
 
 
 def _config(request: ShareRequest) -> JsonObject:
