@@ -71,17 +71,27 @@ def separate(request: ShareRequest) -> bool:
 
 def fits(request: ShareRequest) -> bool:
     """Tell whether the API server takes the alternatives of *request*."""
-    found = alternatives_of(request)
+    if how_many(request) > ALTERNATIVES_MAX:
+        return False
     if not separate(request):
-        return len(found) <= ALTERNATIVES_MAX
+        return True
     # For each closeness one constraint and one more for each request, beside two others.
     constraints = 2 + len(request.near) * (1 + request.count)
-    named = max((sum(each.near is near for each in found) for near in request.near), default=0)
-    return (
-        len(found) <= ALTERNATIVES_MAX
-        and constraints <= CONSTRAINTS_MAX
-        and request.count * named <= CONSTRAINTS_MAX
-    )
+    named = request.count * _of_one_closeness(request) if request.near else 0
+    return max(constraints, named) <= CONSTRAINTS_MAX
+
+
+def how_many(request: ShareRequest) -> int:
+    """Return the number of alternatives without making them."""
+    return (len(request.near) + 1) * _of_one_closeness(request)
+
+
+def _of_one_closeness(request: ShareRequest) -> int:
+    if request.whole:
+        return 1
+    sizes = max(1, len(request.sizes_mib)) * max(1, len(request.shares))
+    gpus = sizes * (request.fill_steps or 1) if request.takes_gpus else 0
+    return gpus + (len(request.mig_sizes_mib) + 1 if request.takes_mig else 0)
 
 
 def fitted(request: ShareRequest, field: str) -> tuple[ShareRequest, tuple[Refusal, ...]]:
@@ -92,7 +102,7 @@ def fitted(request: ShareRequest, field: str) -> tuple[ShareRequest, tuple[Refus
     for less in _with_less(request):
         if fits(less):
             return less, _left_out(request, less, field)
-    message = f"{len(alternatives_of(request))} alternatives without any wish"
+    message = f"{how_many(request)} alternatives without any wish"
     raise ValueError(message)
 
 

@@ -29,8 +29,14 @@ def claim_spec(request: ShareRequest) -> JsonObject:
     alternatives = alternatives_of(request)
     names = _request_names(request)
     count = request.count if len(names) == 1 else 1
+    common = {is_mig: _common_selectors(request, is_mig=is_mig) for is_mig in (False, True)}
+    selectors = [(*common[each.is_mig], *each.selectors) for each in alternatives]
+
+    def bodies() -> list[JsonObject]:
+        return [_body(*each, count) for each in zip(alternatives, selectors, strict=True)]
+
     devices: JsonObject = {
-        "requests": [_request(name, request, alternatives, count) for name in names]
+        "requests": [_request(name, request, alternatives, bodies()) for name in names]
     }
     constraints = _constraints(request, names, alternatives)
     if constraints:
@@ -48,9 +54,11 @@ def _request_names(request: ShareRequest) -> tuple[str, ...]:
 
 
 def _request(
-    name: str, request: ShareRequest, alternatives: tuple[Alternative, ...], count: int
+    name: str,
+    request: ShareRequest,
+    alternatives: tuple[Alternative, ...],
+    bodies: list[JsonObject],
 ) -> JsonObject:
-    bodies = [_body(request, each, count) for each in alternatives]
     # A percentage stays a choice even of one: it says which total it is of.
     if len(bodies) == 1 and request.memory_percent is None:
         return {"name": name, "exactly": bodies[0]}
@@ -58,9 +66,8 @@ def _request(
     return {"name": name, "firstAvailable": named}
 
 
-def _body(request: ShareRequest, alternative: Alternative, count: int) -> JsonObject:
+def _body(alternative: Alternative, selectors: tuple[str, ...], count: int) -> JsonObject:
     body: JsonObject = {"deviceClassName": alternative.device_class}
-    selectors = (*_common_selectors(request, alternative), *alternative.selectors)
     if selectors:
         body["selectors"] = [{"cel": {"expression": each}} for each in selectors]
     body["allocationMode"] = "ExactCount"
@@ -69,18 +76,17 @@ def _body(request: ShareRequest, alternative: Alternative, count: int) -> JsonOb
     return body
 
 
-def _common_selectors(request: ShareRequest, alternative: Alternative) -> tuple[str, ...]:
+def _common_selectors(request: ShareRequest, *, is_mig: bool) -> tuple[str, ...]:
     """Return one selector for each annotation; a MIG device also has the UUID of its GPU."""
-    is_part = alternative.is_mig
     found = []
     if request.use_types:
         found.append(cel.type_among(request.use_types))
     if request.nouse_types:
         found.append(cel.type_not_among(request.nouse_types))
     if request.use_uuids:
-        found.append(cel.uuid_among(request.use_uuids, or_parent=is_part))
+        found.append(cel.uuid_among(request.use_uuids, or_parent=is_mig))
     if request.nouse_uuids:
-        found.append(cel.uuid_not_among(request.nouse_uuids, or_parent=is_part))
+        found.append(cel.uuid_not_among(request.nouse_uuids, or_parent=is_mig))
     return tuple(found)
 
 

@@ -29,14 +29,14 @@ _NAME: Final = re.compile(rf"{PREFIX}[0-9a-f]{{{_HEX}}}\Z", re.ASCII)
 
 def template_name(spec: JsonObject) -> str:
     """Return the name of the template whose claims have *spec*."""
-    content = canonical({"version": FORMAT_VERSION, "spec": spec})
-    return PREFIX + hashlib.sha256(content.encode()).hexdigest()[:_HEX]
+    return _name_of(canonical(spec))
 
 
 def content_of(request: ShareRequest, field: str) -> tuple[str, JsonObject]:
     """Return name and spec of the template for *request*; raises `RefusedError` at *field*."""
     spec = claim_spec(request)
-    if len(canonical(spec)) > SPEC_MAX_BYTES:
+    text = canonical(spec)
+    if len(text) > SPEC_MAX_BYTES:
         refusal = Refusal(
             code="ClaimTooLarge",
             field=field,
@@ -45,7 +45,12 @@ def content_of(request: ShareRequest, field: str) -> tuple[str, JsonObject]:
             remedy="use fewer or shorter words in the annotations that choose devices",
         )
         raise RefusedError(refusal)
-    return template_name(spec), spec
+    return _name_of(text), spec
+
+
+def _name_of(spec: str) -> str:
+    content = f'{{"spec":{spec},"version":{FORMAT_VERSION}}}'
+    return PREFIX + hashlib.sha256(content.encode()).hexdigest()[:_HEX]
 
 
 def is_template_name(name: str) -> bool:

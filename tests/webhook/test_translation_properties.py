@@ -52,7 +52,8 @@ def containers(draw: st.DrawFn, name: str) -> JsonObject:
     """Draw a container."""
     container: JsonObject = {**draw(UNKNOWN), "name": name}
     said = draw(amounts())
-    if said or draw(st.booleans()):
+    is_empty = not said and draw(st.booleans())
+    if not is_empty:
         container["resources"] = {**draw(UNKNOWN), "limits": said}
         if draw(st.booleans()):
             container["resources"]["requests"] = dict(said)
