@@ -30,7 +30,7 @@ _HOUR_S: Final = 3600
 _SETTLED_S: Final = 1.5
 _WATCH_S: Final = 290 * 1.25
 """How long a watch lasts on average, by what the agent asks for."""
-_WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
+WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
 _READS: Final = ("get", "list")
 
 
@@ -38,7 +38,7 @@ def test_slices(node: Node, kubelet_roots: Path) -> None:
     """Print size, requests and times of publishing, of a change and of an idle hour."""
     published_s, changed_s = [], []
     for run in range(_RUNS):
-        with _published(node, kubelet_roots / str(run)) as scene:
+        with published(node, kubelet_roots / str(run)) as scene:
             published_s.append(scene.shown_s - scene.agent.wait_line(_read(GPUS))[0])
             if run == 0:
                 _show_size(scene.slices())
@@ -88,7 +88,8 @@ _RESOURCES: Final = ("resourceslices", "events", "pods", "nodes", "version")
 
 
 @contextmanager
-def _published(node: Node, kubelet_root: Path) -> Iterator[Scene]:
+def published(node: Node, kubelet_root: Path, *more: str) -> Iterator[Scene]:
+    """Run an agent, with *more* flags, that has published to a server of its own."""
     node.gpu_file.write_text(GPU_FILE)
     kubeconfig = kubelet_root.with_suffix(".kubeconfig")
     with serving() as server:
@@ -98,7 +99,7 @@ def _published(node: Node, kubelet_root: Path) -> Iterator[Scene]:
         server.call(server.server.write_kubeconfig, kubeconfig, "agent")
         flags = ["--kubeconfig", str(kubeconfig), "--scan-interval-s", "0.2"]
         # What happens rarely happens while it is idle here, too.
-        flags += ["--sweep-interval-s", "5", "--restore-interval-s", "5"]
+        flags += ["--sweep-interval-s", "5", "--restore-interval-s", "5", *more]
         with running(start_agent(node, kubelet_root, flags=flags)) as agent:
             yield Scene(server, agent)
 
@@ -107,7 +108,7 @@ def _published(node: Node, kubelet_root: Path) -> Iterator[Scene]:
 def _in_use(node: Node, kubelet_root: Path, scene: Scene) -> Iterator[None]:
     """Let pods use shares, as on a node that is idle only for the API server."""
     kubelet = Kubelet(kubelet_root / "plugins_registry")
-    claims = [_stored(node, scene.server, number) for number in range(GPUS)]
+    claims = [stored(node, scene.server, number) for number in range(GPUS)]
     for claim in claims:
         kubelet.prepare(claim)
     yield
@@ -116,7 +117,7 @@ def _in_use(node: Node, kubelet_root: Path, scene: Scene) -> Iterator[None]:
     kubelet.close()
 
 
-def _stored(node: Node, server: ServerThread, number: int) -> Claim:
+def stored(node: Node, server: ServerThread, number: int) -> Claim:
     """Store a claim with its allocation and the pod that uses it."""
     api = server.server.api
     claim = Claim(number, limited=True)
@@ -162,7 +163,7 @@ def _show_idle(scene: Scene) -> None:
     before = scene.requests()
     time.sleep(_IDLE_S)
     spent = scene.requests() - before
-    writes, reads = _count(spent, _WRITES), _count(spent, _READS)
+    writes, reads = _count(spent, WRITES), _count(spent, _READS)
     none = Goal(goal=0, floor=0)
     show("G18", "idle_writes", writes, none, note=f"in {_IDLE_S} s")
     show("G18", "idle_reads", reads, none, note=f"in {_IDLE_S} s, without watches")
@@ -182,7 +183,7 @@ def _change(node: Node, scene: Scene, *, quiet: bool) -> float:
     time.sleep(_SETTLED_S)
     spent = scene.requests() - before
     if not quiet:
-        show("G18", "writes_per_change", _count(spent, _WRITES), Goal(goal=1, floor=1))
+        show("G18", "writes_per_change", _count(spent, WRITES), Goal(goal=1, floor=1))
         show("G18", "reads_per_change", _count(spent, _READS))
     return shown_s - read_s
 
