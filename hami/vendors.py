@@ -92,7 +92,8 @@ def _hygon(names: sections.Names) -> Iterator[Vendor]:
     factor = max(1, names.memory_factor)
     yield replace(_named(configured, *words), memory_factor=factor)
     if old in words[0]:
-        renamed = (word.replace(old, new) for word in words)
+        # A name that says nothing of the old kind is the other's alone.
+        renamed = (word.replace(old, new) if old in word else "" for word in words)
         yield replace(_named(other, *renamed), memory_factor=factor)
 
 
