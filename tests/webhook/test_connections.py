@@ -1,11 +1,15 @@
 """Clients that never come to the point."""
 
 import contextlib
+import socket
 import ssl
 from typing import Any
 
-from tests.webhook.serving import Connection, review_body, served
+import pytest
+
+from tests.webhook.serving import HOST, Connection, review_body, served
 from webhook.connections import HEAD_MAX_BYTES, BoundedProtocol
+from webhook.listener import bind
 
 
 class Quick(BoundedProtocol):
@@ -20,16 +24,32 @@ def socket_of(connection: Connection) -> ssl.SSLSocket:
     return connection.http.sock
 
 
+_BOTH = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+
+
+@pytest.mark.parametrize(
+    ("address", "clients"), [(HOST, [HOST]), pytest.param("::", [HOST, "::1"], marks=_BOTH)]
+)
+def test_answers_do_not_wait_for_acknowledgements(address: str, clients: list[str]) -> None:
+    """What listens hands on to each connection that nothing is held back; `::` takes both kinds."""
+    with bind(address, 0) as listening:
+        for client in clients:
+            with socket.create_connection((client, listening.getsockname()[1])):
+                accepted, _ = listening.accept()
+                with accepted:
+                    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def flood(connection: Connection, begin: bytes) -> tuple[int, bytes]:
     """Send *begin* and a header without end; return how much was taken, and the answer."""
-    socket, sent, received = socket_of(connection), 0, b""
+    stream, sent, received = socket_of(connection), 0, b""
     with contextlib.suppress(OSError):
-        socket.sendall(begin)
+        stream.sendall(begin)
         while sent < 100 * HEAD_MAX_BYTES:
-            socket.sendall(b"x" * 1000)
+            stream.sendall(b"x" * 1000)
             sent += 1000
     with contextlib.suppress(OSError):
-        received = socket.recv(1000)
+        received = stream.recv(1000)
     return sent, received
 
 
