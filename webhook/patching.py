@@ -5,7 +5,6 @@ know keeps its bytes. A removal is preceded by a `test`: if another webhook chan
 between, the whole patch fails rather than taking away what nobody looked at.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kube.objects import JsonObject
@@ -17,7 +16,14 @@ _END: Final = "-"
 
 def pointer(*path: Step) -> str:
     """Return the JSON pointer (RFC 6901) of *path*."""
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    return "/" + "/".join([_escaped(step) for step in path]) if path else ""
+
+
+def _escaped(step: Step) -> str:
+    if type(step) is int:
+        return str(step)
+    text = str(step)
+    return text.replace("~", "~0").replace("/", "~1") if "/" in text or "~" in text else text
 
 
 class Patch:
@@ -68,7 +74,7 @@ class Patch:
     def _at(self, path: tuple[Step, ...]) -> Any:
         found: Any = self._item
         for step in path:
-            if isinstance(found, Mapping):
+            if isinstance(found, dict):
                 found = found.get(step)
             elif isinstance(found, list) and isinstance(step, int) and step < len(found):
                 found = found[step]

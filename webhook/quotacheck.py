@@ -77,12 +77,15 @@ class QuotaCheck:
         books: Books,
         leadership: Leadership,
         forward: Forward,
+        on_leading: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare; *on_leading* is called by `run` when this replica has begun to lead."""
         self._view = view
         self._prices = prices
         self._books = books
         self._leadership = leadership
         self._forward = forward
+        self._on_leading = on_leading
 
     async def check_pod(
         self,
@@ -96,6 +99,8 @@ class QuotaCheck:
 
         Without *reserve* it is asked here only, and must be asked by `check_stored_pod` later.
         """
+        if not self._books.bounds(review.namespace):
+            return ()
         pod = review.item or {}
         cost = self._cost_of_pod(pod, valid, translation)
         question = Question(
@@ -105,6 +110,8 @@ class QuotaCheck:
 
     async def check_stored_pod(self, review: Review) -> tuple[Refusal, ...]:
         """Return what speaks against a pod as it will be stored."""
+        if not self._books.bounds(review.namespace):
+            return ()
         pod = review.item or {}
         cost = self._prices.of_new_pod(pod, self._view.facts()).whole
         question = Question(
@@ -142,13 +149,18 @@ class QuotaCheck:
 
     async def run(self) -> None:
         """Compare reservations with the view for ever."""
+        known_s: float | None = None
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
-                if self._leadership.leading_since() is None:
+                since_s = self._leadership.leading_since()
+                if since_s is None:
                     self._books.resign()
                 else:
                     self._books.look()
+                if since_s not in {None, known_s}:
+                    self._on_leading()
+                known_s = since_s
             except Exception:
                 log.exception("reservations not compared")
 
