@@ -13,7 +13,8 @@ from kube import logs  # isort: skip
 import structlog
 
 from kube.errors import ConfigError
-from webhook.parts import MakeParts, StartError, undecided
+from webhook.composition import make_parts
+from webhook.parts import MakeParts, StartError
 from webhook.program import Program
 from webhook.settings import WebhookSettings
 
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.argv[1:] if arguments is None else arguments, program="gpuslice-webhook"
     )
     logs.configure(settings.log_level, json=settings.log_format == "json")
-    run(settings, undecided)
+    run(settings, make_parts)
 
 
 def run(settings: WebhookSettings, parts: MakeParts) -> NoReturn:

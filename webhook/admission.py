@@ -24,11 +24,14 @@ class Admission:
         claims: ClaimAdmission,
         *,
         may_write_nodes: Callable[[UserInfo], Awaitable[Access]],
+        more_owned: frozenset[str] = frozenset(),
         exempt_namespaces: Collection[str] = (),
     ) -> None:
+        """Prepare; *more_owned* are annotations of schedulers beside the usual ones."""
         self._pods = pods
         self._claims = claims
         self._may_write_nodes = may_write_nodes
+        self._more_owned = more_owned
         self._exempt = frozenset(exempt_namespaces)
 
     async def mutate(self, review: Review) -> Verdict:
@@ -43,7 +46,7 @@ class Admission:
             return ALLOWED
         match _asked(review):
             case ("", "pods" | "bindings", _, _):
-                reasons = await guard(review, self._may_write_nodes)
+                reasons = await guard(review, self._may_write_nodes, more=self._more_owned)
                 return denied("; ".join(map(str, reasons))) if reasons else ALLOWED
             case (group, "resourceclaims", "", "CREATE") if group == _DRA:
                 return await self._claims.decide_claim(review)

@@ -66,6 +66,7 @@ class Certificates:
         )
         self._writes = self_made is not None or settings.tls_ca_file is not None
         self._was_written = not self._writes
+        self._from_file: bytes | None = None
         self._look_again, self._write_again = asyncio.Event(), asyncio.Event()
         self.loaded = asyncio.Event()
         """Set once there is a certificate to serve with."""
@@ -76,6 +77,10 @@ class Certificates:
         Once it could, an outage of its own is no reason to have nobody answer.
         """
         return self._watch.problem() or (None if self._was_written else self._writer.problem())
+
+    def authorities(self) -> bytes | None:
+        """Return the authorities that the API server trusts us by, PEM, as last read."""
+        return self._self_made.bundle if self._self_made is not None else self._from_file
 
     async def keep(self) -> None:
         """Look again and again until cancelled."""
@@ -137,10 +142,11 @@ class Certificates:
         if self._settings.tls_ca_file is None:
             return None
         try:
-            return b"".join(split_bundle(self._settings.tls_ca_file.read_bytes()))
+            self._from_file = b"".join(split_bundle(self._settings.tls_ca_file.read_bytes()))
         except (OSError, CertificateError) as error:
             log.error("authorities not read", reason=str(error))
             return None
+        return self._from_file
 
     def _followers(self) -> list[Reflector[str]]:
         """Return what watches the objects whose change is a reason to look at once."""

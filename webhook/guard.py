@@ -41,11 +41,13 @@ async def guard(
     changes = tuple(touched(review, more=more))
     if not changes:
         return ()
+    if _creates_pod(review):
+        # Nobody schedules a pod before it is there, so nobody has to be asked.
+        return tuple(_refusal(change, _CREATING, _NO_ACCESS) for change in changes)
     access = await may_write_nodes(review.user)
     if access.allowed:
         return ()
-    wording = _CREATING if _creates_pod(review) else _CHANGING
-    return tuple(_refusal(change, wording, access) for change in changes)
+    return tuple(_refusal(change, _CHANGING, access) for change in changes)
 
 
 def touched(review: Review, *, more: frozenset[str] = frozenset()) -> Iterator[_Change]:
@@ -98,6 +100,7 @@ _SECTIONS: Final = (
     ("annotations", "annotation", is_scheduler_owned),
     ("labels", "label", SCHEDULER_OWNED_LABELS.__contains__),
 )
+_NO_ACCESS: Final = Access(allowed=False)
 _CREATING: Final = "{kind} {key} is written by the scheduler and cannot be set when creating a pod"
 _CHANGING: Final = "{kind} {key} is written by {writer}; only who may patch nodes can change it"
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kube.client import Client
+from kube.config import ClientConfig
 from kube.probes import Check
 from webhook.metrics import Metrics
-from webhook.review import ALLOWED, Review, Verdict
 from webhook.server import Handler
 from webhook.settings import WebhookSettings
 
@@ -35,8 +35,14 @@ class Surroundings:
     """What the program has and its parts may use."""
 
     settings: WebhookSettings
+    identity: ClientConfig
+    """For clients with other timeouts than *client*."""
     client: Client
     metrics: Metrics
+    port: int
+    """On which reviews are served."""
+    authorities: Callable[[], bytes | None]
+    """Returns what certificates of the other replicas are checked by, PEM, once it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +61,3 @@ class Parts:
 
 MakeParts = Callable[[Surroundings], Parts]
 """Called in the program's loop before it serves; raises `StartError`."""
-
-
-def undecided(_surroundings: Surroundings) -> Parts:
-    """Return parts that allow everything."""
-
-    async def allow(_review: Review) -> Verdict:
-        return ALLOWED
-
-    return Parts(mutate=allow, validate=allow)

@@ -73,6 +73,8 @@ class PodRules:
     translation: TranslationSettings
     scheduler_name: str
     force_overwrite: bool = True
+    least_memory_mib: int = 512
+    """Smaller shares are warned about."""
     uncontrolled_namespaces: Collection[str] = ()
     environment_warns: bool = False
     """Variables that undo limits are a warning."""
@@ -110,11 +112,13 @@ class PodAdmission:
         self._claims_serve = claims_serve
         self._may_write_nodes = may_write_nodes
         self._quota = quota
+        owned = (vendor.owned_keys for vendor in rules.config.vendors)
+        self._owned_keys = frozenset[str]().union(*owned)
 
     async def decide(self, review: Review) -> Verdict:
         """Return what becomes of the pod in *review*."""
         pod = review.item or {}
-        forged = await guard(review, self._may_write_nodes)
+        forged = await guard(review, self._may_write_nodes, more=self._owned_keys)
         outcome = self._look_at(pod, review.namespace)
         reasons = (*forged, *outcome.reasons)
         warnings = tuple(str(each) for each in outcome.warnings)
@@ -127,7 +131,9 @@ class PodAdmission:
         return replace(ALLOWED, patch=outcome.patch, warnings=warnings)
 
     def _look_at(self, pod: JsonObject, namespace: str) -> _Outcome:
-        read = resources.read(pod, self._rules.config)
+        read = resources.read(
+            pod, self._rules.config, least_memory_mib=self._rules.least_memory_mib
+        )
         if isinstance(read, Invalid):
             about_pod = () if podrules.is_mirror(pod) else podrules.with_devices(pod)
             return _Outcome(reasons=(*read.reasons, *about_pod), warnings=read.warnings)

@@ -50,13 +50,22 @@ class Program:
         self._settings = settings
         self._metrics = Metrics()
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
-        self._client = Client(identity or load_config(kubeconfig), user_agent="gpuslice-webhook")
-        surroundings = Surroundings(settings=settings, client=self._client, metrics=self._metrics)
-        self._parts: Parts = make_parts(surroundings)
+        identity = identity or load_config(kubeconfig)
+        self._client = Client(identity, user_agent="gpuslice-webhook")
         serving = _serving_context(settings)
         self._certificates = Certificates(
             settings, client=self._client, serving=serving, metrics=self._metrics
         )
+        self._listening = _listening(settings)
+        surroundings = Surroundings(
+            settings=settings,
+            identity=identity,
+            client=self._client,
+            metrics=self._metrics,
+            port=self._listening.getsockname()[1],
+            authorities=self._certificates.authorities,
+        )
+        self._parts: Parts = make_parts(surroundings)
         self._stop = asyncio.Event()
         self._beat_s = time.monotonic()
         limits = Limits(time_budget_s=settings.time_budget_s)
@@ -67,7 +76,6 @@ class Program:
             limits=limits,
             draining=self._stop.is_set,
         )
-        self._listening = _listening(settings)
         self._listener = Listener(
             app, self._listening, serving, finish_s=limits.time_budget_s + limits.body_s
         )

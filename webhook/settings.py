@@ -67,7 +67,14 @@ class WebhookSettings(BaseProgramSettings):
         "auto", description="turn requests into claims, or prepare them for HAMi; auto looks"
     )
     device_config: Path | None = Field(
-        None, description="HAMi's device-config.yaml; without it the chart's defaults of HAMi"
+        None, description="HAMi's device-config.yaml; without it NVIDIA's usual names, no others"
+    )
+    enable_ascend: bool = Field(False, description="serve the Ascend chips of device-config.yaml")
+    enable_iluvatar: bool = Field(
+        False, description="serve the Iluvatar chips of device-config.yaml"
+    )
+    neuron_cores_per_device: Annotated[int, Field(ge=1)] = Field(
+        2, description="cores of one AWS Neuron device"
     )
     scheduler_name: str = Field(
         "hami-scheduler", description="schedulerName of pods on HAMi's path; empty leaves it"
@@ -78,9 +85,15 @@ class WebhookSettings(BaseProgramSettings):
     gpu_sizes_mib: Annotated[Names, AfterValidator(_sizes)] = Field(
         (), description="memory of GPUs for percentages as long as no ResourceSlice tells it"
     )
+    minimum_share_mib: Annotated[int, Field(ge=0)] = Field(
+        512, description="shares below it are warned about; 0 warns of none"
+    )
     exempt_namespaces: Names = Field((), description="namespaces whose pods are left alone")
     uncontrolled_namespaces: Names = Field(
         (), description="namespaces that may ask for shares without limits"
+    )
+    uncontrolled_shares: Literal["refusal", "whole-gpu"] = Field(
+        "refusal", description="what CUDA_DISABLE_CONTROL gets elsewhere on a share"
     )
     quota: bool = Field(True, description="enforce GPU keys in ResourceQuotas")
     share_environment: Literal["refusal", "warning"] = Field(

@@ -177,6 +177,10 @@ class ClusterView:
         """Return the ResourceQuotas."""
         return self._quotas.items.of(namespace)
 
+    def namespaces_with_quotas(self) -> frozenset[str]:
+        """Return the namespaces that have ResourceQuotas."""
+        return self._quotas.items.namespaces()
+
     def claims(self, namespace: str) -> tuple[JsonObject, ...]:
         """Return the claims for our devices, trimmed."""
         return self._claims.items.of(namespace)

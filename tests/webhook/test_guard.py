@@ -195,9 +195,12 @@ def test_configured_keys() -> None:
 
 
 def test_asked_once() -> None:
-    """Many keys are one question."""
+    """Many keys are one question, and none where a pod is created."""
     writers = Writers()
-    assert len(refusals(review(pod({NODE: "n", DEVICES: "x" * 500})), writers)) == 2
+    forged = pod({NODE: "n", DEVICES: "x" * 500})
+    assert len(refusals(review(forged, pod()), writers)) == 2
+    assert writers.asked == 1
+    assert len(refusals(replace(review(forged), user=SCHEDULER), writers)) == 2
     assert writers.asked == 1
 
 

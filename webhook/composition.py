@@ -1,0 +1,267 @@
+"""Puts the webhook together: what it knows, who leads, what decides, and what runs beside it.
+
+The order of starting is that of needing: the view before those who read it. Ending goes the other
+way, so the Lease is given back before the watches end and another replica can take over at once.
+"""
+
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpu.names import DRIVER
+from hami import deviceconfig
+from hami.deviceconfig import DeviceConfig, DeviceConfigError
+from hami.quota import quota_names
+from kube.client import Client
+from kube.election import Elector
+from kube.events import EventRecorder
+from kube.lease import identity_of
+from kube.objects import JsonObject
+from webhook.access import NodeWriters
+from webhook.admission import Admission
+from webhook.booking import Tariff
+from webhook.claimadmission import ClaimAdmission
+from webhook.claims import TranslationSettings
+from webhook.leaderforward import LeaderForward
+from webhook.mode import Mode, ModeProbe
+from webhook.parts import Parts, StartError, Surroundings
+from webhook.podadmission import PodAdmission, PodRules
+from webhook.quotabooks import Books
+from webhook.quotacheck import QuotaCheck
+from webhook.quotaevents import QuotaEvents
+from webhook.quotafresh import ApiLists
+from webhook.quotausage import Prices, pod_reader
+from webhook.settings import WebhookSettings
+from webhook.templatecontent import expected_templates
+from webhook.templates import TemplateController
+from webhook.trimming import is_translated
+from webhook.view import ClusterView, Kind
+
+log = structlog.get_logger(__name__)
+
+CORE_POLICIES: Final = ("default", "force", "disable")
+_ELECTION_TIMEOUT_S: Final = 2.0
+
+
+def make_parts(surroundings: Surroundings) -> Parts:
+    """Return all parts; raises `StartError`."""
+    settings = surroundings.settings
+    config = device_config(settings)
+    knowing = _Knowing.of(surroundings, config)
+    writers = NodeWriters(surroundings.client)
+    quota = _quota(surroundings, config, knowing) if settings.quota else None
+    pods = PodAdmission(
+        pod_rules(settings, config),
+        knowing.view,
+        claims_serve=knowing.claims_serve,
+        may_write_nodes=writers.may_write_nodes,
+        quota=quota,
+    )
+    claims = ClaimAdmission(
+        knowing.view,
+        surroundings.client,
+        uncontrolled_namespaces=settings.uncontrolled_namespaces,
+        quota=quota,
+    )
+    admission = Admission(
+        pods,
+        claims,
+        may_write_nodes=writers.may_write_nodes,
+        more_owned=frozenset[str]().union(*(each.owned_keys for each in config.vendors)),
+        exempt_namespaces=settings.exempt_namespaces,
+    )
+    templates = TemplateController(
+        surroundings.client, knowing.view, knowing.events, leads=knowing.elector.is_leader
+    )
+    if quota is not None:
+        surroundings.metrics.registry.register(_QuotaFigures(quota, knowing.view))
+    return Parts(
+        mutate=admission.mutate,
+        validate=admission.validate,
+        background=(knowing.view, knowing.mode, knowing.elector, templates),
+        services=() if quota is None else (quota.run,),
+        ready_checks={"mode": knowing.mode.problem, "view": knowing.not_synced},
+    )
+
+
+def device_config(settings: WebhookSettings) -> DeviceConfig:
+    """Return the configuration that the settings point to; raises `StartError`.
+
+    Without one only NVIDIA's GPUs are ours: a cluster with other devices need not have HAMi's
+    scheduler, and their pods would wait for it for ever.
+    """
+    path = settings.device_config
+    if path is None:
+        return DeviceConfig(vendors=())
+    try:
+        config = deviceconfig.parse(
+            path.read_text(),
+            ascend=settings.enable_ascend,
+            iluvatar=settings.enable_iluvatar,
+            neuron_cores_per_device=settings.neuron_cores_per_device,
+        )
+    except (OSError, UnicodeDecodeError, DeviceConfigError) as error:
+        message = f"--device-config: {path}: {error}"
+        raise StartError(message) from error
+    for warning in config.warnings:
+        log.warning("device configuration is odd", code=warning.code, said=str(warning))
+    return config
+
+
+def pod_rules(settings: WebhookSettings, config: DeviceConfig) -> PodRules:
+    """Return what the administrator decides about pods."""
+    policy = next((each for each in CORE_POLICIES if each == config.nvidia.gpu_core_policy), None)
+    return PodRules(
+        config=config,
+        translation=TranslationSettings(
+            keys=config.nvidia.keys,
+            core_policy=policy or "default",
+            fallback_sizes_mib=settings.sizes_mib,
+            fallback_shares=(config.nvidia.device_split_count,),
+        ),
+        scheduler_name=settings.scheduler_name,
+        force_overwrite=settings.force_overwrite,
+        least_memory_mib=settings.minimum_share_mib,
+        uncontrolled_namespaces=settings.uncontrolled_namespaces,
+        environment_warns=settings.share_environment == "warning",
+        promotes=settings.uncontrolled_shares == "whole-gpu",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Knowing:
+    """What is known of the cluster, and whether this replica leads."""
+
+    view: ClusterView
+    mode: ModeProbe
+    elector: Elector
+    events: EventRecorder
+
+    @classmethod
+    def of(cls, surroundings: Surroundings, config: DeviceConfig) -> "_Knowing":
+        settings, client = surroundings.settings, surroundings.client
+        keys = set(config.nvidia.keys)
+        for vendor in config.vendors:
+            keys |= vendor.keys
+        view = ClusterView(
+            client,
+            resource_keys=frozenset(filter(None, keys)),
+            claims_serve=settings.mode != "hami",
+        )
+
+        def mode_changed(_old: Mode | None, new: Mode) -> None:
+            view.follow(claims_serve=new is Mode.DRA)
+
+        name = settings.pod_name or socket.gethostname()
+        host = settings.advertise_address or socket.gethostname()
+        mode = ModeProbe(
+            client,
+            namespace=settings.namespace,
+            setting=settings.mode,
+            on_change=mode_changed,
+            registry=surroundings.metrics.registry,
+        )
+        elector = Elector(
+            Client(
+                surroundings.identity, user_agent="gpuslice-webhook", timeout_s=_ELECTION_TIMEOUT_S
+            ),
+            namespace=settings.namespace,
+            name=settings.lease_name,
+            identity=identity_of(name, address(host, surroundings.port)),
+        )
+        events = EventRecorder(client, component=f"{DRIVER}/webhook", host=name)
+        return cls(view=view, mode=mode, elector=elector, events=events)
+
+    def claims_serve(self) -> bool | None:
+        """Tell whether requests become claims, `None` as long as it is not known."""
+        mode = self.mode.mode()
+        return None if mode is None else mode is Mode.DRA
+
+    def follows_pod(self, pod: JsonObject) -> bool:
+        """Tell whether the view shows a pod that asks for devices."""
+        return is_translated(pod) or not self.claims_serve()
+
+    def not_synced(self) -> str | None:
+        """Return what has not been read yet."""
+        if self.view.synced():
+            return None
+        return f"not read yet: {', '.join(sorted(self.view.unsynced()))}"
+
+
+def address(host: str, port: int) -> str:
+    """Return `host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _quota(surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing) -> QuotaCheck:
+    settings, view = surroundings.settings, knowing.view
+    names = quota_names(config.nvidia, config.vendors)
+    prices = Prices(
+        names=names,
+        tariff=Tariff(names=names[0], memory_of=view.memory_of),
+        read_pod=pod_reader(config),
+        expected_templates=expected_templates,
+    )
+    events = QuotaEvents(knowing.events, names, knowing.elector.is_leader)
+
+    def look_at_quotas(kind: Kind, namespace: str) -> None:
+        if kind is Kind.QUOTAS:
+            for each in view.quotas(namespace):
+                events.look(each)
+
+    view.on_change(look_at_quotas)
+    return QuotaCheck(
+        view=view,
+        prices=prices,
+        books=Books(
+            view, prices, fresh=ApiLists(surroundings.client), follows_pod=knowing.follows_pod
+        ),
+        leadership=knowing.elector,
+        forward=LeaderForward(
+            identity=settings.pod_name or socket.gethostname(),
+            server_name=settings.hosts[0],
+            tls=_Trust(surroundings.authorities),
+        ),
+    )
+
+
+class _Trust:
+    """The context by which the leader is checked, made anew when the authorities change."""
+
+    def __init__(self, authorities: Callable[[], bytes | None]) -> None:
+        self._authorities = authorities
+        self._made: tuple[bytes | None, ssl.SSLContext] | None = None
+
+    def __call__(self) -> ssl.SSLContext:
+        """Return it; without authorities of our own those of the system count."""
+        bundle = self._authorities()
+        if self._made is None or self._made[0] != bundle:
+            context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
+            self._made = (bundle, context)
+        return self._made[1]
+
+
+class _QuotaFigures(Collector):
+    """Used amounts and limits, computed when they are asked for."""
+
+    def __init__(self, quota: QuotaCheck, view: ClusterView) -> None:
+        self._quota = quota
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield both for every bound of every namespace."""
+        labels = ["namespace", "quota", "key"]
+        used = GaugeMetricFamily("gpuslice_quota_used", "What a GPU quota counts.", labels=labels)
+        limit = GaugeMetricFamily("gpuslice_quota_limit", "What it allows.", labels=labels)
+        for each in self._quota.figures(self._view.namespaces_with_quotas()):
+            values = [each.namespace, each.quota, each.key]
+            used.add_metric(values, each.used)
+            if each.limit is not None:
+                limit.add_metric(values, each.limit)
+        yield from (used, limit)
