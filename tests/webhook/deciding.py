@@ -1,7 +1,7 @@
 """What becomes of a pod in both modes, by the webhook's decision and without a server."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from webhook.access import Access
 from webhook.claims import TranslationSettings
 from webhook.facts import ClusterFacts
 from webhook.podadmission import PodAdmission, PodRules
-from webhook.review import Review, UserInfo
+from webhook.review import Review, UserInfo, Verdict
 from webhook.templatecontent import expected_templates
 
 SCHEDULER = "hami-scheduler"
@@ -75,6 +75,13 @@ class StillView:
         return ()
 
 
+Ask = Callable[[PodAdmission, Review], Verdict]
+
+
+def _ask(admission: PodAdmission, review: Review) -> Verdict:
+    return asyncio.run(admission.decide(review))
+
+
 async def _nobody(_user: UserInfo) -> Access:
     return Access(allowed=False)
 
@@ -85,9 +92,13 @@ def decide(
     *,
     claims_serve: bool,
     view: StillView | None = None,
+    ask: Ask | None = None,
     **settings: Any,
 ) -> Decided:
-    """Return what becomes of a new *pod*, in a cluster that can serve claims or not."""
+    """Return what becomes of a new *pod*, in a cluster that can serve claims or not.
+
+    *ask* takes the question to the decision, by a way of its own.
+    """
     policy: Any = config.nvidia.gpu_core_policy
     translation = TranslationSettings(keys=config.nvidia.keys, core_policy=policy, **settings)
     rules = PodRules(config=config, translation=translation, scheduler_name=SCHEDULER)
@@ -98,7 +109,7 @@ def decide(
         may_write_nodes=_nobody,
         quota=None,
     )
-    verdict = asyncio.run(admission.decide(_review(pod)))
+    verdict = (ask or _ask)(admission, _review(pod))
     if not verdict.allowed:
         return Decided(pod=pod, refused=verdict.message, warned=verdict.warnings)
     new: JsonObject = jsonpatch.apply_patch(deepcopy(pod), list(verdict.patch))
