@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     # The simulation is an extra, and heavy: only this command pays for it.
     from rich.console import Console  # noqa: PLC0415
 
-    from cli.demo.agents import AgentError  # noqa: PLC0415
+    from cli.demo.programs import ProgramError  # noqa: PLC0415
     from cli.demo.report import make_report  # noqa: PLC0415
     from cli.demo.scenes import SCENES  # noqa: PLC0415
     from cli.demo.view import show  # noqa: PLC0415
@@ -57,6 +57,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             with running(directory, say) as world:
                 for scene in SCENES:
+                    if scene.legacy and not world.is_asking:
+                        say("letting the API server ask the webhook about pods and claims")
+                        world.ask_webhook()
                     say(f"applying examples/{scene.folder}: {scene.title}")
                     world.apply(scene)
                 roots = {name: agent.node.root for name, agent in world.agents.items()}
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                     _keep(world.cluster.kubeconfig)
                 say("deleting all pods: nothing may be left of them")
                 report = replace(report, leftovers=tuple(world.release()))
-        except (AgentError, NotSettledError) as error:
+        except (ProgramError, NotSettledError) as error:
             say(f"failed: {error}")
             return 1
     if args.json:

@@ -39,7 +39,7 @@ from webhook.quotafresh import ApiLists
 from webhook.quotausage import Prices, pod_reader
 from webhook.settings import WebhookSettings
 from webhook.templatecontent import expected_templates
-from webhook.templates import TemplateController
+from webhook.templates import TemplateController, TemplatePace
 from webhook.trimming import is_translated
 from webhook.view import ClusterView, Kind
 
@@ -77,7 +77,11 @@ def make_parts(surroundings: Surroundings) -> Parts:
         exempt_namespaces=settings.exempt_namespaces,
     )
     templates = TemplateController(
-        surroundings.client, knowing.view, knowing.events, leads=knowing.elector.is_leader
+        surroundings.client,
+        knowing.view,
+        knowing.events,
+        leads=knowing.elector.is_leader,
+        pace=TemplatePace(grace_s=settings.template_grace_s),
     )
     if quota is not None:
         surroundings.metrics.registry.register(_QuotaFigures(quota, knowing.view))

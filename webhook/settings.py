@@ -100,6 +100,9 @@ class WebhookSettings(BaseProgramSettings):
         "refusal", description="what a container gets whose own variables undo its limits"
     )
 
+    template_grace_s: Annotated[float, Field(ge=0)] = Field(
+        60.0, description="how long a claim template of ours stays that no pod uses"
+    )
     lease_name: Annotated[str, Field(min_length=1)] = Field(
         "gpuslice-webhook", description="Lease by which one replica leads"
     )

@@ -8,6 +8,7 @@ from cdi.region import REGION_SIZE
 from cli.demo.reading import Given, PodState, Published
 from cli.demo.scenes import PodWish, Wish
 from gpu import names
+from kube.objects import JsonObject
 from sim.runtime.container import ContainerView
 
 _MEMORY_LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_"
@@ -27,6 +28,8 @@ class Evidence:
     container: ContainerView | None
     granted_mib: int | None
     """As the agent's metrics sum it; `None` where it has no such claim."""
+    claims: tuple[JsonObject, ...] = ()
+    """The claims in the templates that the pod names."""
 
     def published(self, given: Given) -> Published:
         """Return the device that was given."""
@@ -39,7 +42,7 @@ def differences(evidence: Evidence) -> list[str]:
         return list(_of_pending(evidence))
     if evidence.state.phase != "Running" or evidence.container is None:
         return [f"is {evidence.state.phase} and not running: {evidence.state.why_pending}"]
-    found = list(_of_allocation(evidence))
+    found = [*_of_translation(evidence), *_of_allocation(evidence)]
     found += _of_limits(evidence, evidence.container)
     found += _of_nodes(evidence, evidence.container)
     found += _of_metrics(evidence)
@@ -57,13 +60,26 @@ def _of_pending(evidence: Evidence) -> Iterator[str]:
 
 def _of_allocation(evidence: Evidence) -> Iterator[str]:
     for wish in evidence.wish.wishes:
-        given = [each for each in evidence.given if each.request == wish.request]
+        # Of a request with alternatives the chosen one is named behind a slash.
+        given = [each for each in evidence.given if _is_for(wish, each)]
         if len(given) != wish.count:
             yield f"request {wish.request}: {len(given)} devices and not {wish.count}"
         if len({each.device for each in given}) != len(given):
             yield f"request {wish.request}: the same device twice"
         for each in given:
             yield from _of_device(wish, each, evidence.published(each))
+
+
+def _is_for(wish: Wish, given: Given) -> bool:
+    return given.request.partition("/")[0] == wish.request
+
+
+def _of_translation(evidence: Evidence) -> Iterator[str]:
+    left = evidence.wish.limits.keys() & evidence.state.resources
+    if left:
+        yield f"limits {sorted(left)} are left in the pod"
+    if evidence.wish.limits and not evidence.state.templates:
+        yield "has no claim although it asks for a GPU"
 
 
 def _of_device(wish: Wish, given: Given, published: Published) -> Iterator[str]:
@@ -73,6 +89,8 @@ def _of_device(wish: Wish, given: Given, published: Published) -> Iterator[str]:
     if mig:
         return
     wanted_mib = published.memory_mib if wish.memory_mib is None else wish.memory_mib
+    if wish.memory_percent is not None:
+        wanted_mib = published.memory_mib * wish.memory_percent // 100
     if given.memory_mib != wanted_mib:
         yield f"request {wish.request}: {given.memory_mib} MiB and not {wanted_mib}"
     if given.cores_percent != wish.cores_percent:

@@ -54,6 +54,10 @@ class PodState:
     node: str
     why_pending: str
     claims: tuple[str, ...]
+    templates: tuple[str, ...] = ()
+    """Those that its claims are made from."""
+    resources: frozenset[str] = frozenset()
+    """The names in the limits of its containers."""
 
 
 class Reader:
@@ -83,6 +87,15 @@ class Reader:
     def pods(self) -> dict[str, PodState]:
         """Return all pods by name."""
         return {each["metadata"]["name"]: _pod(each) for each in self._items(paths.pods("default"))}
+
+    def templates(self) -> dict[str, JsonObject]:
+        """Return the claim in each template, by its name."""
+        items = self._items(paths.resource_claim_templates("default"))
+        return {each["metadata"]["name"]: each["spec"]["spec"] for each in items}
+
+    def claims(self) -> list[str]:
+        """Return the names of all claims."""
+        return [each["metadata"]["name"] for each in self._items(paths.resource_claims("default"))]
 
     def _items(self, path: str) -> list[JsonObject]:
         return list(json.loads(self._client.get(path))["items"])
@@ -149,5 +162,15 @@ def _pod(pod: JsonObject) -> PodState:
             each["resourceClaimName"]
             for each in status.get("resourceClaimStatuses", [])
             if each.get("resourceClaimName")
+        ),
+        templates=tuple(
+            each["resourceClaimTemplateName"]
+            for each in pod["spec"].get("resourceClaims", [])
+            if each.get("resourceClaimTemplateName")
+        ),
+        resources=frozenset(
+            name
+            for each in pod["spec"]["containers"]
+            for name in each.get("resources", {}).get("limits", {})
         ),
     )

@@ -8,6 +8,7 @@ from cdi.library import CONTAINER_LIBRARY_PATH, PLACEHOLDER_LABEL
 from cli.demo.checking import Evidence, differences
 from cli.demo.reading import Given, Published
 from gpu import names
+from kube.objects import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +60,24 @@ class PodRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyRow:
+    """A pod that asked in HAMi's words, before and after."""
+
+    pod: str
+    limits: dict[str, str]
+    """In the manifest."""
+    template: str
+    asks: tuple[str, ...]
+    """What the claim asks for, one text for each alternative."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Everything that is shown."""
 
     devices: tuple[DeviceRow, ...]
     pods: tuple[PodRow, ...]
+    legacy: tuple[LegacyRow, ...]
     detail: ContainerDetail | None
     leftovers: tuple[str, ...] = ()
     """What was still there after all pods were deleted."""
@@ -85,6 +99,7 @@ def make_report(evidence: list[Evidence], *, detail_of: str, roots: Mapping[str,
     return Report(
         devices=tuple(_device_row(device, holders) for device in in_order),
         pods=tuple(_pod_row(each) for each in evidence),
+        legacy=tuple(_legacy_row(each) for each in evidence if each.wish.limits),
         detail=next(
             (_detail(each, roots) for each in evidence if each.state.name == detail_of), None
         ),
@@ -125,6 +140,26 @@ def _pod_row(evidence: Evidence) -> PodRow:
         why_pending=state.why_pending,
         differences=tuple(differences(evidence)),
     )
+
+
+def _legacy_row(evidence: Evidence) -> LegacyRow:
+    return LegacyRow(
+        pod=evidence.state.name,
+        limits=dict(evidence.wish.limits),
+        template=", ".join(evidence.state.templates),
+        asks=tuple(
+            text
+            for claim in evidence.claims
+            for request in claim["devices"]["requests"]
+            for text in map(_asked, request.get("firstAvailable") or [request["exactly"]])
+        ),
+    )
+
+
+def _asked(body: JsonObject) -> str:
+    amounts = body.get("capacity", {}).get("requests", {})
+    told = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+    return f"{body['deviceClassName']}: {told}"
 
 
 def _detail(evidence: Evidence, roots: Mapping[str, Path]) -> ContainerDetail | None:

@@ -5,7 +5,7 @@ gives something else than the manifest says.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -32,6 +32,8 @@ gpus:
 }
 
 MIB = 2**20
+_HAMI = "nvidia.com/"
+_REQUEST = "gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class Scene:
     folder: str
     title: str
     fits: bool = True
+    legacy: bool = False
+    """It asks in HAMi's words, which the webhook turns into claims."""
 
 
 SCENES = (
@@ -49,7 +53,11 @@ SCENES = (
     Scene(folder="whole-gpu", title="a whole GPU"),
     Scene(folder="two-gpus", title="shares of two GPUs in one container"),
     Scene(folder="mig-device", title="a MIG device"),
+    # The webhook would refuse this one, so it comes before it.
     Scene(folder="does-not-fit", title="a request that cannot fit", fits=False),
+    Scene(folder="legacy-share", title="the first again, by HAMi's limits", legacy=True),
+    Scene(folder="legacy-percentage", title="a percentage, by HAMi's limits", legacy=True),
+    Scene(folder="legacy-pair", title="two pods of one kind, by HAMi's limits", legacy=True),
 )
 CLASSES = "device-classes"
 
@@ -64,6 +72,8 @@ class Wish:
     memory_mib: int | None
     """`None`: all of it."""
     cores_percent: int
+    memory_percent: int | None = None
+    """Of the GPU that it becomes, in place of *memory_mib*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +83,8 @@ class PodWish:
     name: str
     fits: bool
     wishes: tuple[Wish, ...]
+    limits: Mapping[str, str] = field(default_factory=dict)
+    """What it asks for in HAMi's words."""
 
 
 def examples_directory() -> Path:
@@ -99,6 +111,9 @@ def pod_wishes(scene: Scene) -> Iterator[PodWish]:
     for pod in objects:
         if pod["kind"] != "Pod":
             continue
+        if scene.legacy:
+            yield _legacy_wish(pod, fits=scene.fits)
+            continue
         used = [each["resourceClaimTemplateName"] for each in pod["spec"]["resourceClaims"]]
         requests = [each for name in used for each in templates[name]["devices"]["requests"]]
         yield PodWish(
@@ -106,6 +121,22 @@ def pod_wishes(scene: Scene) -> Iterator[PodWish]:
             fits=scene.fits,
             wishes=tuple(_wish(request) for request in requests),
         )
+
+
+def _legacy_wish(pod: JsonObject, *, fits: bool) -> PodWish:
+    """Read what the only container of *pod* asks for, as HAMi would."""
+    (container,) = pod["spec"]["containers"]
+    limits: dict[str, str] = container["resources"]["limits"]
+    memory, percent = limits.get(f"{_HAMI}gpumem"), limits.get(f"{_HAMI}gpumem-percentage")
+    wish = Wish(
+        request=_REQUEST,
+        device_class=names.CLASS_SHARE,
+        count=int(limits[f"{_HAMI}gpu"]),
+        memory_mib=int(memory) if memory else None,
+        memory_percent=int(percent) if percent else None,
+        cores_percent=int(limits.get(f"{_HAMI}gpucores", "0")),
+    )
+    return PodWish(name=pod["metadata"]["name"], fits=fits, wishes=(wish,), limits=limits)
 
 
 def _wish(request: JsonObject) -> Wish:

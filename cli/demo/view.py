@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cdi.enforcement import PRELOAD_PATH, REGION_PATH
 from cdi.library import CONTAINER_LIBRARY_PATH
-from cli.demo.report import Amount, ContainerDetail, DeviceRow, PodRow, Report
+from cli.demo.report import Amount, ContainerDetail, DeviceRow, LegacyRow, PodRow, Report
 
 _BAR_WIDTH = 6
 _MANY = 3
@@ -27,6 +27,8 @@ def show(report: Report, console: Console) -> None:
     for node in dict.fromkeys(row.node for row in report.devices):
         console.print(_devices(node, [row for row in report.devices if row.node == node]))
     console.print(_pods(report.pods))
+    if report.legacy:
+        console.print(_legacy(report.legacy))
     if report.detail is not None:
         console.print(_container(report.detail))
     for pod in report.pods:
@@ -79,6 +81,21 @@ def _pods(pods: tuple[PodRow, ...]) -> Table:
     for pod in pods:
         verdict = Text("no", style="red") if pod.differences else Text("yes", style="green")
         table.add_row(pod.name, pod.phase, pod.node or "-", verdict)
+    return table
+
+
+def _legacy(rows: tuple[LegacyRow, ...]) -> Table:
+    table = Table(
+        title="\npods in HAMi's words, and their claims",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("pod", "limits in the manifest", "claim asks for"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        limits = "\n".join(f"{name}: {value}" for name, value in row.limits.items())
+        table.add_row(row.pod, limits, "\nor ".join(row.asks))
     return table
 
 

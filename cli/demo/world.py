@@ -10,6 +10,7 @@ from cli.demo.agents import Agent
 from cli.demo.checking import Evidence
 from cli.demo.reading import PodState, Reader, granted_mib
 from cli.demo.scenes import CLASSES, NODES, SCENES, Scene, manifests, pod_wishes
+from cli.demo.webhook import NAMESPACE, Webhook
 from gpu import names
 from kube import paths
 from kube.client import Client
@@ -17,7 +18,9 @@ from kube.config import load_config
 from kube.objects import JsonObject
 from sim.cluster import Cluster
 from sim.node import NodeSpec
+from webhook.templatecontent import is_template_name
 
+_ADMISSION = "admissionregistration.k8s.io/v1"
 START_TIMEOUT_S = 20.0
 SCENE_TIMEOUT_S = 20.0
 
@@ -34,7 +37,19 @@ class World:
 
     cluster: Cluster
     agents: dict[str, Agent]
+    webhook: Webhook
     client: Client
+    is_asking: bool = False
+    """The API server asks the webhook."""
+
+    def ask_webhook(self) -> None:
+        """Let the API server ask the webhook from now on, once it is ready."""
+        if self.is_asking:
+            return
+        self.webhook.program.wait_ready(START_TIMEOUT_S)
+        for each in self.webhook.configurations():
+            self.client.create(_collection(each), each)
+        self.is_asking = True
 
     def apply(self, scene: Scene) -> None:
         """Create the objects of *scene* and wait until each pod runs, or waits with a reason."""
@@ -58,9 +73,9 @@ class World:
         for name in reader.pods():
             self.client.delete(paths.pods("default", name))
         deadline = time.monotonic() + SCENE_TIMEOUT_S
-        while pods := reader.pods():
+        while left := list(_still_there(reader)):
             if time.monotonic() > deadline:
-                return [f"pod {name} is still there" for name in pods]
+                return left
             time.sleep(0.05)
         return [each for agent in self.agents.values() for each in _leftovers(agent)]
 
@@ -68,9 +83,10 @@ class World:
         """Read everything back and return it by pod, in the order of the scenes."""
         reader = Reader(self.client)
         devices, given, pods = reader.devices(), reader.given(), reader.pods()
+        templates = reader.templates()
         granted: dict[str, int] = {}
         for agent in self.agents.values():
-            granted |= granted_mib(agent.metrics())
+            granted |= granted_mib(agent.program.metrics())
         containers = {
             view.pod.uid: view for agent in self.agents.values() for view in agent.node.containers()
         }
@@ -84,6 +100,7 @@ class World:
                     given=tuple(each for each in given if each.claim in state.claims),
                     devices=devices,
                     container=containers.get(state.uid),
+                    claims=tuple(templates[name] for name in state.templates if name in templates),
                     granted_mib=next(
                         (granted[claim] for claim in state.claims if claim in granted), None
                     ),
@@ -103,24 +120,37 @@ def running(directory: Path, say: Progress) -> Iterator[World]:
     with Cluster(directory / "c", nodes) as cluster:
         client = Client(load_config(str(cluster.kubeconfig)), user_agent="gpuslice-demo")
         agents: dict[str, Agent] = {}
+        webhook: Webhook | None = None
         try:
             for name in NODES:
                 say(f"starting the node agent of {name}")
                 agents[name] = Agent.start(cluster.node(name), cluster.kubeconfig, directory)
-            for agent in agents.values():
-                agent.wait_ready(START_TIMEOUT_S)
+            say("starting the webhook")
+            client.create(paths.namespaces(), {"metadata": {"name": NAMESPACE}})
+            webhook = Webhook(cluster.kubeconfig, directory)
             for each in manifests(CLASSES):
                 client.create(_collection(each), each)
-            world = World(cluster=cluster, agents=agents, client=client)
+            for agent in agents.values():
+                agent.program.wait_ready(START_TIMEOUT_S)
+            world = World(cluster=cluster, agents=agents, webhook=webhook, client=client)
             try:
                 yield world
             finally:
                 # Containers that still run would leave their regions mounted.
                 world.release()
         finally:
-            for agent in agents.values():
-                agent.stop()
+            programs = [agent.program for agent in agents.values()]
+            for program in [*programs, *(() if webhook is None else (webhook.program,))]:
+                program.stop()
             client.close()
+
+
+def _still_there(reader: Reader) -> Iterator[str]:
+    """Yield what must go with the pods; templates of the examples are not among it."""
+    yield from (f"pod {name} is still there" for name in reader.pods())
+    yield from (f"claim {name} is still there" for name in reader.claims())
+    ours = (name for name in reader.templates() if is_template_name(name))
+    yield from (f"template {name} is still there" for name in ours)
 
 
 def _leftovers(agent: Agent) -> Iterator[str]:
@@ -129,7 +159,7 @@ def _leftovers(agent: Agent) -> Iterator[str]:
         yield f"CDI spec {path.name} is left on {node.name}"
     for path in (node.kubelet_root / "plugins" / names.DRIVER / "regions").iterdir():
         yield f"region {path.name} is left on {node.name}"
-    for claim, memory_mib in granted_mib(agent.metrics()).items():
+    for claim, memory_mib in granted_mib(agent.program.metrics()).items():
         yield f"the agent of {node.name} still grants {memory_mib} MiB to claim {claim}"
 
 
@@ -141,6 +171,8 @@ def _collection(each: JsonObject) -> str:
             return paths.resource_claim_templates("default")
         case "Pod":
             return paths.pods("default")
+        case "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" as kind:
+            return paths.resource(_ADMISSION, f"{kind.lower()}s")
         case other:
             message = f"the demo does not know how to create a {other}"
             raise ValueError(message)

@@ -96,6 +96,12 @@ def test_the_demo_shows_every_example_as_asked() -> None:
     assert report["detail"]["env"]["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
     assert report["detail"]["env"]["CUDA_DEVICE_SM_LIMIT_0"] == "30"
     assert report["detail"]["placeholder"]
+    legacy = {row["pod"]: row for row in report["legacy"]}
+    assert legacy["legacy-share"]["asks"] == ["share.gpuslice.io: memory 3000Mi, cores 30"]
+    assert len(legacy["legacy-percentage"]["asks"]) > 1
+    pair = {legacy[f"legacy-pair-{number}"]["template"] for number in (0, 1)}
+    assert len(pair) == 1
+    assert all(row["template"].startswith("gpuslice-") for row in legacy.values())
     ten = next(row for row in report["devices"] if row["product"] == "NVIDIA A10")
     assert len(ten["pods"]) == 10
     assert ten["shares"] == {"used": 10, "total": 10}
@@ -166,8 +172,28 @@ def test_a_pod_that_runs_although_it_cannot_fit_is_told() -> None:
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.folder)
 def test_each_example_explains_itself(scene: Scene) -> None:
-    """Every scene is a folder with a README, a template and pods."""
+    """Every scene is a folder with a README, a template and pods; HAMi's have no template."""
     folder = scene.folder
     assert (examples_directory() / folder / "README.md").read_text().startswith("# ")
     kinds = {each["kind"] for each in manifests(folder)}
-    assert kinds == {"ResourceClaimTemplate", "Pod"}
+    assert kinds == ({"Pod"} if scene.legacy else {"ResourceClaimTemplate", "Pod"})
+
+
+def test_what_a_translation_leaves_is_told() -> None:
+    """A pod that asked in HAMi's words keeps no limit and has a claim."""
+    evidence = whole_gpu_evidence()
+    limits = {"nvidia.com/gpu": "1"}
+    legacy = replace(evidence, wish=replace(evidence.wish, limits=limits))
+    kept = replace(evidence.state, resources=frozenset(limits))
+    told = " ".join(differences(replace(legacy, state=kept)))
+    assert "limits ['nvidia.com/gpu'] are left in the pod" in told
+    assert "has no claim" in told
+    assert differences(replace(legacy, state=replace(evidence.state, templates=("a",)))) == []
+
+
+def test_percentage_is_of_the_device_that_was_given() -> None:
+    """Half of a GPU is half of what the device has, rounded down."""
+    evidence = whole_gpu_evidence()
+    wish = replace(evidence.wish.wishes[0], memory_percent=50)
+    half = replace(evidence, wish=replace(evidence.wish, wishes=(wish,)))
+    assert "23028 MiB and not 11514" in " ".join(differences(half))
