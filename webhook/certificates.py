@@ -2,8 +2,8 @@
 
 Mounted files are read every second: kubelet brings a changed Secret within a minute or two, and
 from then on nobody should meet the old certificate for long. What is made here is looked at once a
-minute, and at once when the Secret or a webhook configuration changes: applying the chart anew
-takes the authorities out of the configurations, and from then on every GPU pod is refused.
+minute. So are the webhook configurations, and at once when one changes: applying the chart anew
+takes the authorities out of them, and from then on every GPU pod is refused.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from kube.backoff import Backoff
 from kube.cabundle import PLURALS, BundleWriter, configuration_path
 from kube.certificates import CertificateError, split_bundle
 from kube.client import Client
-from kube.paths import resource
 from kube.reflector import Change, Reflector
 from kube.selfmade import SelfMade
 from kube.tls import CertificateWatch, PairFiles, ServingContext
@@ -67,7 +66,7 @@ class Certificates:
         self._writes = self_made is not None or settings.tls_ca_file is not None
         self._was_written = not self._writes
         self._from_file: bytes | None = None
-        self._look_again, self._write_again = asyncio.Event(), asyncio.Event()
+        self._write_again = asyncio.Event()
         self.loaded = asyncio.Event()
         """Set once there is a certificate to serve with."""
 
@@ -91,7 +90,7 @@ class Certificates:
             async with asyncio.TaskGroup() as group:
                 pace = self._pace
                 look_s = pace.cluster_s if self._self_made else pace.files_s
-                group.create_task(self._repeat(self._look, look_s, self._look_again))
+                group.create_task(self._repeat(self._look, look_s, asyncio.Event()))
                 if self._writes:
                     group.create_task(self._repeat(self._write, pace.cluster_s, self._write_again))
         finally:
@@ -149,30 +148,25 @@ class Certificates:
         return self._from_file
 
     def _followers(self) -> list[Reflector[str]]:
-        """Return what watches the objects whose change is a reason to look at once."""
+        """Return what watches the configurations, whose change is a reason to look at once."""
         if not self._writes:
             return []
-        followers = [
-            self._follower(configuration_path(plural), name, self._write_again)
+        return [
+            self._follower(configuration_path(plural), name)
             for plural in PLURALS
             for name in self._settings.configurations
         ]
-        if self._self_made is not None:
-            secrets = resource("v1", "secrets", namespace=self._settings.namespace)
-            followers.append(self._follower(secrets, self._settings.tls_secret, self._look_again))
-        return followers
 
-    def _follower(self, path: str, name: str, wake: asyncio.Event) -> Reflector[str]:
+    def _follower(self, path: str, name: str) -> Reflector[str]:
         loop = asyncio.get_running_loop()
 
         def look_soon(_change: Change[str]) -> None:
-            loop.call_soon_threadsafe(wake.set)
+            loop.call_soon_threadsafe(self._write_again.set)
 
         return Reflector(
             self._client,
             path,
             params={"fieldSelector": f"metadata.name={name}"},
-            # Nothing of a Secret stays in memory here.
             decode=lambda item: str(item["metadata"].get("resourceVersion", "")),
             on_change=look_soon,
         )

@@ -170,6 +170,12 @@ class Program:
 
 
 def _serving_context(settings: WebhookSettings) -> ServingContext:
+    if settings.client_ca_file is not None and settings.quota:
+        message = (
+            "--client-ca-file needs --no-quota: replicas ask one another about quotas, "
+            "and have no client certificates"
+        )
+        raise StartError(message)
     try:
         return ServingContext(client_ca_file=settings.client_ca_file)
     except OSError as error:

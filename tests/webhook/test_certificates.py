@@ -57,7 +57,7 @@ class Kept:
             client=client,
             serving=self.tls,
             metrics=Metrics(),
-            pace=Pace(settle_s=0.05),
+            pace=Pace(settle_s=0.05, cluster_s=0.5),
         )
 
     def is_trusted(self) -> bool:

@@ -207,17 +207,18 @@ def test_it_ends_while_it_waits_for_a_certificate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "status", "said"),
+    ("flags", "status", "said"),
     [
         ("--port=99999", 2, "--port: 99999: input should be less than or equal to 65535"),
-        ("--client-ca-file=/nowhere/ca.crt", 1, "--client-ca-file: /nowhere/ca.crt: No such file"),
+        ("--client-ca-file=/ca --no-quota", 1, "--client-ca-file: /ca: No such file"),
+        ("--client-ca-file=/ca", 1, "--client-ca-file needs --no-quota"),
         ("--address=192.0.2.1", 1, "reviews cannot be served on 192.0.2.1"),
         ("--probe-address=192.0.2.1", 1, "probes cannot be served on 192.0.2.1 port"),
     ],
 )
-def test_a_wrong_setting_is_one_line(tmp_path: Path, flag: str, status: int, said: str) -> None:
+def test_a_wrong_setting_is_one_line(tmp_path: Path, flags: str, status: int, said: str) -> None:
     """It names the setting, without a traceback."""
-    with running(tmp_path, flag, module="webhook") as program:
+    with running(tmp_path, *flags.split(), module="webhook") as program:
         assert program.process.wait(30) == status
         (line,) = program.text().splitlines()
         assert said in line
