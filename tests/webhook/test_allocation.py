@@ -8,6 +8,7 @@ from gpu.names import device_name
 from hami.deviceconfig import DeviceConfig
 from kube.objects import JsonObject
 from sim.scheduler.allocator import Outcome
+from tests.webhook.claimcases import CASES, ClaimCase
 from tests.webhook.translating import (
     a_container,
     a_gpu,
@@ -279,3 +280,18 @@ def test_a_search_that_fails_ends_soon() -> None:
     )
     assert wanting_four.outcome is Outcome.NONE
     assert wanting_four.calls < 1000
+
+
+@PROFILES
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_gets_its_devices(case: ClaimCase, profile: str) -> None:
+    """These are the cases that real schedulers are asked, too."""
+    result = allocate(case.spec, case.node, profile=profile)
+    if case.devices is None:
+        assert result.outcome is Outcome.NONE
+        return
+    by_name = {
+        device["name"]: device["attributes"]["parentUUID"]["string"]
+        for device in case.node["spec"]["devices"]
+    }
+    assert [by_name[name] for name, _ in given(result)] == [uuid(each) for each in case.devices]

@@ -24,7 +24,7 @@ from webhook.claims import Translation, TranslationSettings, translate
 from webhook.facts import ClusterFacts
 from webhook.templatecontent import template_name
 
-NODE = "node-1"
+NODE = "node-a"
 NODE_OBJECT = {"metadata": {"name": NODE}}
 MIB = 1 << 20
 PREFIX = "nvidia.com/"
