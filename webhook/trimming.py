@@ -1,12 +1,16 @@
 """What is kept of each object that the webhook watches.
 
 A cluster has many pods and claims, and all of them are held in memory by each replica. So only
-what quota, guards and templates ask for is kept, in the shape that it has in the object. Raising
-`UnwantedError` leaves an object out.
+what quota, guards and templates ask for is kept, in the shape that it has in the object; and what
+is the same in many of them, such as the containers of the pods of one Deployment, is kept once.
+So nobody may change anything in them. Raising `UnwantedError` leaves an object out.
 """
 
+import json
+import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
@@ -21,6 +25,7 @@ MANAGER: Final = "gpuslice"
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _NOTE_MAX: Final = 2048
+_SHARED_MAX: Final = 4096
 _OWN_NOTES: Final = ("gpuslice.io/", "hami.io/")
 _SECTIONS: Final = ("initContainers", "containers")
 _METADATA: Final = (
@@ -90,7 +95,7 @@ def claims_of(classes: Collection[str]) -> Callable[[JsonObject], JsonObject]:
             kept["reservedFor"] = status["reservedFor"]
         return {
             "metadata": _metadata(item) | {"annotations": _notes(item)},
-            "spec": {"devices": {"requests": requests}},
+            "spec": _shared({"devices": {"requests": requests}}),
             "status": kept,
         }
 
@@ -116,12 +121,14 @@ def pods_asking(keys: Collection[str]) -> Callable[[JsonObject], JsonObject]:
 def pod(item: JsonObject) -> JsonObject:
     """Keep what a pod asks for and how far it is."""
     spec, status = item["spec"], item.get("status") or {}
-    kept = _picked(spec, "nodeName", "resourceClaims")
+    kept = _picked(spec, "nodeName")
+    if "resourceClaims" in spec:
+        kept["resourceClaims"] = _shared(spec["resourceClaims"])
     for section in _SECTIONS:
         if section in spec:
-            kept[section] = [
-                _picked(each, "name", "restartPolicy", "resources") for each in spec[section]
-            ]
+            kept[section] = _shared(
+                [_picked(each, "name", "restartPolicy", "resources") for each in spec[section]]
+            )
     told = _picked(status, "phase", "resourceClaimStatuses")
     if statuses := status.get("initContainerStatuses"):
         told["initContainerStatuses"] = [_picked(each, "name", "state") for each in statuses]
@@ -133,14 +140,17 @@ def pod(item: JsonObject) -> JsonObject:
 
 
 def _metadata(item: JsonObject) -> JsonObject:
-    return _picked(item["metadata"], *_METADATA)
+    kept = _picked(item["metadata"], *_METADATA)
+    if "labels" in kept:
+        kept["labels"] = _shared(kept["labels"])
+    return kept
 
 
 def _notes(item: JsonObject) -> dict[str, str]:
     """Return the annotations but for what somebody stores there at length."""
     notes = item["metadata"].get("annotations") or {}
     return {
-        key: text
+        sys.intern(key): sys.intern(text)
         for key, text in notes.items()
         if key != _LAST_APPLIED and (len(text) <= _NOTE_MAX or key.startswith(_OWN_NOTES))
     }
@@ -187,6 +197,16 @@ def _result(result: JsonObject) -> JsonObject:
         result,
         *("request", "driver", "pool", "device", "adminAccess", "shareID", "consumedCapacity"),
     )
+
+
+def _shared(part: Any) -> Any:
+    """Return *part*, or an equal one that is kept already."""
+    return _parsed(json.dumps(part, separators=(",", ":")))
+
+
+@lru_cache(maxsize=_SHARED_MAX)
+def _parsed(text: str) -> Any:
+    return json.loads(text)
 
 
 def _picked(holder: JsonObject, *keys: str) -> JsonObject:

@@ -28,7 +28,7 @@ from tests.cluster.scenes.audit import events_of
 from tests.cluster.up import bring_up_api_server
 from tests.patience import eventually
 from tests.webhook.manifests import documents
-from tests.webhook.translating import a_container, a_gpu, a_pod, a_slice
+from tests.webhook.translating import NODE, a_container, a_gpu, a_pod, a_slice
 from tests.webhook.viewing import a_translated_pod, templates_of
 from webhook.mode import Mode, ModeProbe
 from webhook.templatecontent import is_genuine
@@ -126,7 +126,7 @@ def apply_all(client: Client) -> None:
         client.create(paths.namespaces(), {"metadata": {"name": name, "labels": labels}})
         accounts = paths.resource("v1", "serviceaccounts", namespace=name)
         client.create(accounts, {"metadata": {"name": "default"}})
-    client.create(paths.nodes(), {"metadata": {"name": "node-1"}})
+    client.create(paths.nodes(), {"metadata": {"name": NODE}})
     classes = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
     for each in yaml.safe_load_all(classes.read_text()):
         client.create(paths.device_classes(), each)
@@ -179,7 +179,7 @@ def test_only_what_concerns_gpus_waits_for_the_webhook(server: Server) -> None:
     server.client.replace(status, plain)
     note = {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}}
     server.client.patch(path, note, content_type=MERGE_PATCH)
-    forged = {"metadata": {"annotations": {KEY: "node-1"}}}
+    forged = {"metadata": {"annotations": {KEY: NODE}}}
     for target in (path, status):
         said = server.refusal(
             lambda target=target: server.client.patch(target, forged, content_type=MERGE_PATCH)  # type: ignore[misc]
@@ -191,10 +191,10 @@ def test_bindings_wait_only_with_forged_annotations(server: Server) -> None:
     """A scheduler binds on."""
     until_asked(server)
     server.pod(TEAM, "bound", a_pod(a_container("main")))
-    target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
+    target = {"apiVersion": "v1", "kind": "Node", "name": NODE}
     binding = {"apiVersion": "v1", "kind": "Binding", "target": target}
     metadata = {"name": "bound", "namespace": TEAM}
-    forged = {**binding, "metadata": {**metadata, "annotations": {KEY: "node-1"}}}
+    forged = {**binding, "metadata": {**metadata, "annotations": {KEY: NODE}}}
     old_way = paths.resource("v1", "bindings", namespace=TEAM)
     for path in (paths.pods(TEAM, "bound", "binding"), old_way):
         said = server.refusal(lambda path=path: server.create(path, **forged))  # type: ignore[misc]

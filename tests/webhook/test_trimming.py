@@ -196,3 +196,12 @@ def test_on_hamis_path_translated_pods_stay() -> None:
     item = a_pod(a_container())
     item["metadata"]["labels"] = {"gpuslice.io/translated": "true"}
     assert trimming.pods_asking({"nvidia.com/gpu"})(item)
+
+
+def test_what_many_objects_have_in_common_is_kept_once() -> None:
+    """The pods of one Deployment differ in little but their names."""
+    one, two = (trimming.pod(a_pod(a_container("main", gpu=1))) for _ in range(2))
+    assert one["spec"]["containers"] is two["spec"]["containers"]
+    first, second = (claim(a_claim(a_request("gpu.gpuslice.io"))) for _ in range(2))
+    assert first["spec"] is second["spec"]
+    assert first["metadata"] is not second["metadata"]

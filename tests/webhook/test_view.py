@@ -8,7 +8,7 @@ import pytest
 from kube.objects import JsonObject
 from tests.fakes.api_server import ServerThread, serving
 from tests.patience import eventually
-from tests.webhook.translating import a_container, a_gpu, a_pod, a_slice
+from tests.webhook.translating import NODE, a_container, a_gpu, a_pod, a_slice
 from tests.webhook.viewing import (
     FAST,
     SLOW,
@@ -82,9 +82,9 @@ def test_facts_follow_the_slices_of_our_driver() -> None:
             assert view.facts() is view.facts()
             assert view.facts().counts_are_distinct
             device = a_slice(a_gpu(1))["spec"]["devices"][0]["name"]
-            assert view.memory_of("node-1", device) == 24564
-            assert view.memory_of("node-2", device) is None
-            create(server, "resourceslices", a_slice(a_gpu(2, 46068), node="node-2"))
+            assert view.memory_of(NODE, device) == 24564
+            assert view.memory_of("elsewhere", device) is None
+            create(server, "resourceslices", a_slice(a_gpu(2, 46068), node="elsewhere"))
             eventually(lambda: view.facts().gpus_by_memory_mib == {24564: 1, 46068: 1})
 
 
