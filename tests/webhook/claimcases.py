@@ -65,7 +65,9 @@ class ClaimCase:
     def spec(self) -> JsonObject:
         """The translated claim."""
         return only_spec(
-            translated(a_pod(a_container("main", **self.amounts), annotations=self.notes), self.facts)
+            translated(
+                a_pod(a_container("main", **self.amounts), annotations=self.notes), self.facts
+            )
         )
 
     def vector(self) -> Vector:
