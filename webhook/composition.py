@@ -232,6 +232,7 @@ def _quota(surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing) 
             server_name=settings.hosts[0],
             tls=_Trust(surroundings.authorities),
         ),
+        on_leading=events.begin_to_lead,
     )
 
 

@@ -11,6 +11,7 @@ of fifty requests at once each finds what those before it took. Two things must 
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -108,14 +109,18 @@ class Books:
         self._pause = pause
         self._since_s: float | None = None
         self._namespaces: dict[str, _Namespace] = {}
+        self._shown: dict[str, Usage] = {}
+        self._showing = threading.Lock()
 
     def bounds(self, namespace: str) -> tuple[Bound, ...]:
         """Return what holds in *namespace*."""
         return bounds_of(self._view.quotas(namespace), self._prices.names)
 
     def used(self, namespace: str) -> Cost:
-        """Return what the objects of *namespace* cost, without those under way."""
-        return self._usage_of(namespace, self._state(namespace), ())
+        """Return what the objects of *namespace* cost, without those under way; in any thread."""
+        with self._showing:
+            usage = self._shown.setdefault(namespace, Usage(self._prices))
+            return self._usage_of(namespace, usage, ())
 
     def judge(self, question: Question) -> tuple[Refusal, ...]:
         """Return what speaks against *question* as far as is known here; takes no room."""
@@ -128,7 +133,7 @@ class Books:
             self.bounds(question.namespace),
             namespace=question.namespace,
             asked=question.cost,
-            used=self._usage_of(question.namespace, state, replaced),
+            used=self._usage_of(question.namespace, state.usage, replaced),
             under_way=state.ledger.held(besides=question.subject),
         )
 
@@ -201,9 +206,9 @@ class Books:
         )
 
     def _usage_of(
-        self, namespace: str, state: _Namespace, replaced: set[Part] | tuple[Part, ...]
+        self, namespace: str, usage: Usage, replaced: set[Part] | tuple[Part, ...]
     ) -> Cost:
-        return state.usage.sum(
+        return usage.sum(
             pods=self._view.pods(namespace),
             claims=self._view.claims(namespace),
             facts=self._view.facts(),

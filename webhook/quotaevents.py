@@ -36,10 +36,12 @@ class QuotaEvents:
         self._is_leader = is_leader
         self._lock = threading.Lock()
         self._told: dict[str, str] = {}
+        self._waiting: dict[str, JsonObject] = {}
 
     def look(self, quota: JsonObject) -> None:
         """Tell what is odd about *quota* unless it was told of the same content."""
         if not self._is_leader():
+            self._keep(quota)
             return
         metadata, spec = _object(quota, "metadata"), _object(quota, "spec")
         uid = str(metadata.get("uid", ""))
@@ -61,10 +63,19 @@ class QuotaEvents:
             message = "; ".join(filter(None, (remark.limit, remark.remedy)))
             self._recorder.event(regarding, "Warning", remark.code, message)
 
-    def forget(self) -> None:
-        """Tell everything anew: for a replica that begins to lead."""
+    def begin_to_lead(self) -> None:
+        """Tell of what was looked at before this replica led."""
         with self._lock:
+            waiting, self._waiting = self._waiting, {}
             self._told.clear()
+        for quota in waiting.values():
+            self.look(quota)
+
+    def _keep(self, quota: JsonObject) -> None:
+        uid = str(_object(quota, "metadata").get("uid", ""))
+        with self._lock:
+            if len(self._waiting) < _KNOWN_MAX:
+                self._waiting[uid] = quota
 
 
 def _object(item: JsonObject, key: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def pod(limits: dict[str, Any] | None = None, *, name: str = "", base: str = "")
     named = {"name": name} if name else {"generateName": base or "job-"}
     return {
         "metadata": {**named, "namespace": NAMESPACE},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": asked}}]},
+        "spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": asked}}]},
     }
 
 

@@ -115,8 +115,12 @@ def test_expired_room_is_dropped_when_told() -> None:
 
 def test_a_pod_is_awaited_until_it_is_seen() -> None:
     """By its UID, its name or what its name is made of."""
-    for names in ({"uid": "u1"}, {"name": "job-abcde"}, {"generate_name": "job-"}):
-        made = ledger((subject("r1", **names), 1))
+    for awaited in (
+        subject("r1", uid="u1"),
+        subject("r1", name="job-abcde"),
+        subject("r1", generate_name="job-"),
+    ):
+        made = ledger((awaited, 1))
         assert made.awaits_pod("u1", "job-abcde")
         assert not made.awaits_pod("u2", "other")
         made.absorb(Kind.POD, [item("u1", "job-abcde")], price)
