@@ -75,7 +75,8 @@ def _config(path: Path | None) -> "DeviceConfig":
     from hami.deviceconfig import DeviceConfig, DeviceConfigError, parse  # noqa: PLC0415
 
     if path is None:
-        return DeviceConfig()
+        # As the webhook without one: other vendors' devices are nobody's business here.
+        return DeviceConfig(vendors=())
     try:
         config = parse(path.read_text(encoding="utf-8"))
     except DeviceConfigError as error:

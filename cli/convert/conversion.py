@@ -17,11 +17,14 @@ from cli.convert.telling import Telling
 from cli.convert.tidying import drop_emptied, drop_record
 from cli.convert.workloads import is_list, keys_in, path_to_pod, pod_in, with_pod
 from hami.deviceconfig import DeviceConfig
+from hami.keys import is_scheduler_owned
+from hami.preference_reading import annotations_of
 from hami.requests import NVIDIA, Absent, Invalid, Valid
 from hami.resources import read
 from kube.objects import JsonObject
 from webhook import podrules
 from webhook.claims import Translation, TranslationSettings, translate
+from webhook.environment import EnvironmentRules, check_environment
 from webhook.facts import ClusterFacts
 
 _NAME_MAX: Final = 253
@@ -92,6 +95,10 @@ class Converter:
         if isinstance(said, Absent):
             return Converted(item=pod, warnings=told.warnings)
         told.refuse(podrules.with_devices(pod))
+        if isinstance(said, Valid):
+            environment = check_environment(pod, said, EnvironmentRules())
+            told.refuse(environment.reasons)
+            told.warn(environment.warnings)
         made = said if isinstance(said, Invalid) else self._translated(pod, said)
         told.warn(made.warnings)
         if isinstance(said, Invalid) or isinstance(made, Invalid) or told.refusals:
@@ -149,6 +156,9 @@ def _left(pod: JsonObject, said: Valid, *, with_claims: bool) -> Iterator[str]:
     words = {device.word for each in said.requests for device in each.devices} - {NVIDIA}
     if words:
         yield f"{', '.join(sorted(words))}: not NVIDIA's, so left to HAMi's scheduler"
+    forged = sorted(filter(is_scheduler_owned, annotations_of(pod)))
+    if forged:
+        yield f"annotations {', '.join(forged)}: only schedulers may write them; take them out"
     scheduler = pod["spec"].get("schedulerName")
     if with_claims and scheduler and scheduler != podrules.DEFAULT_SCHEDULER:
         yield f"spec.schedulerName: {scheduler} stays; any scheduler of Kubernetes serves claims"

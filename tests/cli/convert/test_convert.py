@@ -185,17 +185,39 @@ def test_warnings_are_comments(tmp_path: Path) -> None:
     assert "schedulerName: hami-scheduler stays" in head
 
 
+def test_variables_that_undo_limits_are_refused(tmp_path: Path) -> None:
+    """What the webhook does not let into a container with a share is refused here, too."""
+    pod = a_pod(gpu="1", gpumem="1000")
+    pod["spec"]["containers"][0]["env"] = [{"name": "LD_PRELOAD", "value": "/x.so"}]
+    ended = converted(tmp_path, pod)
+    assert ended.status == 1
+    assert "LimitVariable" in ended.errors
+
+
+def test_annotations_of_the_scheduler_are_told(tmp_path: Path) -> None:
+    """A manifest that was taken from a cluster carries what the webhook will not admit."""
+    pod = a_pod(gpu="1", gpumem="1000")
+    pod["metadata"]["annotations"] = {"hami.io/vgpu-node": "node-a"}
+    ended = converted(tmp_path, pod)
+    assert ended.status == 0
+    assert "annotations hami.io/vgpu-node: only schedulers may write them" in ended.output
+
+
 def test_other_vendors_are_left(tmp_path: Path) -> None:
     """Devices of other vendors keep their limits: HAMi's scheduler serves them."""
+    config = tmp_path / "device-config.yaml"
+    named = {"resourceCountName": "cambricon.com/vmlu"}
+    config.write_text(chart_config() + yaml.safe_dump({"cambricon": named}))
     pod = a_pod(gpu="1", gpumem="1000")
     limits = {"cambricon.com/vmlu": "1"}
     pod["spec"]["containers"].append(
         {"name": "mlu", "image": "image:1", "resources": {"limits": limits}}
     )
-    ended = converted(tmp_path, pod)
-    (found,) = ended.of_kind("Pod")
-    assert found["spec"]["containers"][1]["resources"] == {"limits": limits}
-    assert "# warning: Pod/app: MLU: not NVIDIA's" in ended.output
+    for words, told in (((), False), (("--device-config", str(config)), True)):
+        ended = converted(tmp_path, pod, words=words)
+        (found,) = ended.of_kind("Pod")
+        assert found["spec"]["containers"][1]["resources"] == {"limits": limits}
+        assert ("# warning: Pod/app: MLU: not NVIDIA's" in ended.output) == told
 
 
 def test_json_is_one_list(tmp_path: Path) -> None:
