@@ -10,7 +10,7 @@ from webhook.access import Access
 from webhook.claimadmission import ClaimAdmission
 from webhook.guard import guard
 from webhook.podadmission import PodAdmission
-from webhook.review import ALLOWED, Review, UserInfo, Verdict, denied
+from webhook.review import ALLOWED, Review, UserInfo, Verdict, refused
 
 _DRA = "resource.k8s.io"
 
@@ -47,7 +47,7 @@ class Admission:
         match _asked(review):
             case ("", "pods" | "bindings", _, _):
                 reasons = await guard(review, self._may_write_nodes, more=self._more_owned)
-                return denied("; ".join(map(str, reasons))) if reasons else ALLOWED
+                return refused(reasons) if reasons else ALLOWED
             case (group, "resourceclaims", "", "CREATE") if group == _DRA:
                 return await self._claims.decide_claim(review)
             case (group, "resourceclaimtemplates", "", "CREATE" | "UPDATE") if group == _DRA:

@@ -17,7 +17,7 @@ from kube.objects import JsonObject
 from kube.paths import pods
 from webhook.facts import ClusterFacts
 from webhook.ownclaims import check_generated_claim, check_template, owner_of
-from webhook.review import ALLOWED, Review, Verdict, denied
+from webhook.review import ALLOWED, Review, Verdict, refused
 from webhook.shares import ClaimRules, check_claim_spec
 from webhook.uncontrolled import is_granted
 
@@ -117,4 +117,4 @@ def _object(holder: JsonObject, key: str) -> JsonObject:
 def _verdict(reasons: tuple[Refusal, ...]) -> Verdict:
     if not reasons:
         return ALLOWED
-    return denied("; ".join(dict.fromkeys(map(str, reasons))))
+    return refused(reasons)

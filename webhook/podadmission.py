@@ -29,7 +29,7 @@ from webhook.guard import guard
 from webhook.legacy import patch_for, write_edits, write_scheduler
 from webhook.patching import Patch
 from webhook.requestannotation import ANNOTATION
-from webhook.review import ALLOWED, Review, UserInfo, Verdict, denied
+from webhook.review import ALLOWED, Review, UserInfo, Verdict, refused
 from webhook.sharedpods import ClusterObjects, NamespaceLookup, check_pod_claims
 from webhook.templatecontent import expected_templates, is_genuine
 from webhook.uncontrolled import is_granted
@@ -275,8 +275,7 @@ class PodAdmission:
 
 def _refused(reasons: tuple[Refusal, ...], warnings: tuple[str, ...]) -> Verdict:
     ours = any(each.code == NOT_READY for each in reasons)
-    message = "; ".join(dict.fromkeys(map(str, reasons)))
-    return denied(message, code=_CANNOT_HELP if ours else 403, warnings=warnings)
+    return refused(reasons, code=_CANNOT_HELP if ours else 403, warnings=warnings)
 
 
 def _not_ready() -> Refusal:

@@ -7,10 +7,11 @@ an answer's beyond 4096 are dropped (apiserver: `pkg/warning`).
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpu.refusal import Refusal
 from kube.objects import JsonObject
 
 KIND: Final = "AdmissionReview"
@@ -62,6 +63,8 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     message: str = ""
     code: int = 200
+    reasons: tuple[str, ...] = ()
+    """Codes of the refusals in *message*, for counting."""
 
 
 ALLOWED: Final = Verdict(allowed=True)
@@ -70,6 +73,20 @@ ALLOWED: Final = Verdict(allowed=True)
 def denied(message: str, *, code: int = 403, warnings: tuple[str, ...] = ()) -> Verdict:
     """Return a refusal; 403 is for what the user can change, 500 for what he cannot."""
     return Verdict(allowed=False, message=message, code=code, warnings=warnings)
+
+
+def refused(
+    reasons: Iterable[Refusal], *, code: int = 403, warnings: tuple[str, ...] = ()
+) -> Verdict:
+    """Return a refusal that gives all *reasons* in one message, each once."""
+    given = dict.fromkeys(reasons)
+    return Verdict(
+        allowed=False,
+        message="; ".join(dict.fromkeys(map(str, given))),
+        code=code,
+        warnings=warnings,
+        reasons=tuple(dict.fromkeys(each.code for each in given)),
+    )
 
 
 def read(body: bytes) -> Review:

@@ -86,6 +86,7 @@ class _Endpoint:
         self._handler = handler
         self._metrics = metrics.endpoint(path)
         self._in_flight = metrics.in_flight
+        self._refused = metrics.refused
         self._limits = limits
         self._draining = draining
 
@@ -131,6 +132,7 @@ class _Endpoint:
                 code=500,
             )
         outcome.result = _result(verdict)
+        self._refused(verdict.reasons)
         if verdict.warnings:
             return dataclasses.replace(verdict, warnings=warningtexts.cut(verdict.warnings))
         return verdict

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from gpu.refusal import Refusal
 from tests.patience import eventually
 from tests.webhook.serving import allow, review_body, served
-from webhook.review import Review, Verdict, denied
+from webhook.review import Review, Verdict, denied, refused
 from webhook.server import Handler, Limits
 
 _SMALL = Limits(body_bytes=1000, body_s=0.3, time_budget_s=0.2)
@@ -74,6 +75,20 @@ def test_each_path_has_its_own_handler() -> None:
         assert server.sample(name, path="/webhook", result="patched") == 1
         assert server.sample(name, path="/validate", result="denied") == 1
         assert server.sample("gpuslice_webhook_reviews_in_flight") == 0
+
+
+def test_reasons_of_refusals_are_counted() -> None:
+    """Their codes are labels, and nothing that a user writes is."""
+
+    async def two(_review: Review) -> Verdict:
+        said = [Refusal(code=code, field="x", value="user's") for code in ("One", "Two", "One")]
+        return refused([*said, said[0]])
+
+    with served(mutate=two) as server:
+        message = server.post("/webhook", review_body()).response["status"]["message"]
+        assert message == "One: x: `user's`; Two: x: `user's`"
+        for code in ("One", "Two"):
+            assert server.sample("gpuslice_webhook_refusals_total", code=code) == 1
 
 
 def test_a_connection_serves_many_reviews() -> None:
