@@ -171,6 +171,7 @@ class _Knowing:
             on_change=mode_changed,
             registry=surroundings.metrics.registry,
         )
+        view.on_connected(mode.ask_again)
         elector = Elector(
             Client(
                 surroundings.identity, user_agent="gpuslice-webhook", timeout_s=_ELECTION_TIMEOUT_S

@@ -37,6 +37,8 @@ class TemplatePace:
     """How long a template stays after its last use: a rolling update needs it again."""
     resync_s: float = 60.0
     sync_wait_s: float = 0.2
+    standby_s: float = 0.5
+    """How often one that does not lead looks whether it does."""
     first_retry_s: float = 0.2
     max_retry_s: float = 60.0
     seen_within_s: float = 5.0

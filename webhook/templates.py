@@ -93,7 +93,7 @@ class TemplateController:
             self._thread.join(_JOIN_S)
 
     def wake(self) -> None:
-        """Look at everything now: call it when leading begins."""
+        """Look at everything now."""
         with self._changed:
             self._all_dirty = True
             self._changed.notify()
@@ -134,7 +134,7 @@ class TemplateController:
         if not self._tools.leads():
             self._kept.clear()
             self._resync_s = 0.0
-            return pace.resync_s
+            return pace.standby_s
         if self._source.unsynced() & _KINDS:
             # Pods that are not known yet need their templates as well.
             self._resync_s = 0.0

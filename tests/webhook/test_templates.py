@@ -123,7 +123,6 @@ def test_only_the_leader_writes() -> None:
         work.controller.wake()
         assert work.templates() == []
         work.leading = True
-        work.controller.wake()
         eventually(lambda: work.templates() == templates_of(pod))
 
 
