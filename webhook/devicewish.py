@@ -16,20 +16,19 @@ from pydantic import ValidationError
 
 from gpu.refusal import Refusal, RefusedError
 from hami import userkeys as keys
-from hami.preferences import NumaAlignment, Preferences
+from hami.preferences import Preferences
 from hami.requests import DeviceRequest
 from hami.wording import shown
 from kube.shareconfig import CorePolicy
 from webhook import cel
 from webhook.alternatives import fitted, separate
 from webhook.facts import ClusterFacts
+from webhook.placementwish import fill_of, near_of, numa_bound
 from webhook.sharerequest import (
     ALTERNATIVES_MAX,
     DEVICES_MAX,
     FILL_LEVELS,
     Devices,
-    Fill,
-    Near,
     ShareRequest,
 )
 
@@ -107,8 +106,7 @@ def wished(asked: Asked) -> tuple[ShareRequest, tuple[Refusal, ...]]:
     _choose_exclusion(wish)
     _choose_mig(wish)
     _choose_config(wish)
-    _choose_closeness(wish)
-    _choose_fill(wish)
+    _choose_placement(wish)
     request, dropped = fitted(_made(wish), asked.path)
     if request.count > 1 and len(request.sizes_mib) > 1 and not separate(request):
         wish.warn("OneSizeForAll", asked.path, request.count, "all of its GPUs are of one size")
@@ -247,53 +245,19 @@ def _choose_config(wish: _Wish) -> None:
         wish.warn("PriorityWithoutEffect", wish.asked.path, device.priority, limit)
 
 
-def _choose_closeness(wish: _Wish) -> None:
-    """Several devices on one NUMA node: by all means, or if possible."""
+def _choose_placement(wish: _Wish) -> None:
     preferences = wish.asked.preferences
-    if wish.asked.device.count == 1:
-        return
-    if preferences.numa_bind or preferences.numa_alignment is NumaAlignment.STRICT:
-        wish.fields["numa_bound"] = True
-    near = []
-    if "topology-aware" in preferences.gpu_policies:
-        near.append(Near.PCIE_ROOT)
-    soft = preferences.numa_alignment is NumaAlignment.BEST_EFFORT
-    if (soft or "numa" in preferences.gpu_policies) and not wish.fields.get("numa_bound"):
-        near.append(Near.NUMA_NODE)
-    wish.fields["near"] = tuple(near)
-
-
-def _choose_fill(wish: _Wish) -> None:
-    preferences = wish.asked.preferences
-    if preferences.scoring_weights is not None:
-        limit = "scoring weights have no effect on claims"
-        wish.warn(
-            "WithoutEffect", _annotation(keys.SCORING_WEIGHTS), preferences.scoring_weights, limit
-        )
-    of_gpus = next(
-        (each for each in preferences.gpu_policies if each in {"binpack", "spread"}), None
-    )
-    of_nodes = preferences.node_policy
-    said: Fill | None = _fill(of_gpus or of_nodes)
-    if said is None:
-        return
-    if not (wish.asked.facts.fill_levels and wish.asked.settings.prefer_fill_levels):
-        for key, value in ((keys.GPU_POLICY, of_gpus), (keys.NODE_POLICY, of_nodes)):
-            if value:
-                limit = "has no effect on claims while GPUs do not publish how full they are"
-                wish.warn("WithoutEffect", _annotation(key), value, limit)
-        return
-    if of_gpus and of_nodes and of_gpus != of_nodes:
-        limit = f"claims prefer GPUs, and `{of_gpus}` of {keys.GPU_POLICY} decides"
-        wish.warn("WithoutEffect", _annotation(keys.NODE_POLICY), of_nodes, limit)
+    if wish.asked.device.count > 1:
+        wish.fields["numa_bound"] = numa_bound(preferences)
+        wish.fields["near"] = near_of(preferences)
+    published = wish.asked.facts.fill_levels and wish.asked.settings.prefer_fill_levels
+    fill, warnings = fill_of(preferences, published=published)
+    wish.warnings += warnings
     is_share = wish.fields.keys() & {"memory_mib", "memory_percent"}
-    if is_share and not wish.fields.get("shares") and wish.fields["devices"] is not Devices.MIG:
+    is_alone = bool(wish.fields.get("shares"))
+    if fill and is_share and not is_alone and wish.fields["devices"] is not Devices.MIG:
         # Who is alone on a GPU finds it empty anyway.
-        wish.fields |= {"fill": said, "fill_steps": FILL_LEVELS}
-
-
-def _fill(word: str | None) -> Fill | None:
-    return "spread" if word == "spread" else "binpack" if word == "binpack" else None
+        wish.fields |= {"fill": fill, "fill_steps": FILL_LEVELS}
 
 
 def _most(counted: Mapping[int, int], room: int = ALTERNATIVES_MAX) -> tuple[int, ...]:
