@@ -84,6 +84,7 @@ def test_discovery_names_what_is_served() -> None:
         _, groups = await at.wire.get("/apis")
         assert [group["name"] for group in groups["groups"]] == [
             "admissionregistration.k8s.io",
+            "authorization.k8s.io",
             "coordination.k8s.io",
             "resource.k8s.io",
         ]
