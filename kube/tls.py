@@ -173,7 +173,7 @@ def _read(path: Path) -> bytes:
 def _in_memory(content: bytes) -> Iterator[str]:
     descriptor = os.memfd_create("pair")
     try:
-        with open(descriptor, "wb", closefd=False) as file:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(content)
         yield f"/proc/self/fd/{descriptor}"
     finally:
