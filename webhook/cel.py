@@ -25,6 +25,7 @@ _CAPACITY: Final = f'device.capacity["{DRIVER}"]'
 _MODEL: Final = f"{_OWN}.productName"
 _PREFIX: Final = "nvidia-"
 """What HAMi puts before the model of a GPU, unless that says NVIDIA already."""
+_ENDINGS: Final = tuple(_PREFIX[start:] for start in range(len(_PREFIX)))
 _FIRST_PRINTABLE: Final = 0x20
 _LAST_PRINTABLE: Final = 0x7E
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -37,7 +38,9 @@ class ExpressionError(ValueError):
 
 def literal(text: str) -> str:
     """Return *text* as a CEL string; half of a surrogate pair becomes U+FFFD, as in Go's JSON."""
-    return '"' + "".join(_escaped(ord(character)) for character in text) + '"'
+    plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    said = text if plain else "".join(_escaped(ord(character)) for character in text)
+    return f'"{said}"'
 
 
 def type_among(words: Iterable[str]) -> str:
@@ -103,6 +106,8 @@ def _escaped(code: int) -> str:
 
 
 def _ascii_lower(word: str) -> str:
+    if word.isascii():
+        return word.lower()
     # `lowerAscii` leaves other letters alone.
     return "".join(each.lower() if each.isascii() else each for each in word)
 
@@ -121,8 +126,7 @@ def _type_contains(word: str) -> str:
 
 def _reaches_prefix(word: str) -> bool:
     """Tell whether *word* can match where the prefix is and the model alone is not enough."""
-    endings = (_PREFIX[start:] for start in range(len(_PREFIX)))
-    return word in _PREFIX or any(word.startswith(ending) for ending in endings)
+    return word in _PREFIX or word.startswith(_ENDINGS)
 
 
 def _checked_uuid(uuid: str) -> str:

@@ -55,14 +55,16 @@ class Patch:
     def remove(self, *path: Step) -> None:
         """Remove what is at *path*, if it still is what was looked at."""
         found = self._at(path)
-        self._operations.append({"op": "test", "path": pointer(*path), "value": found})
-        self._operations.append({"op": "remove", "path": pointer(*path)})
+        at = pointer(*path)
+        self._operations.append({"op": "test", "path": at, "value": found})
+        self._operations.append({"op": "remove", "path": at})
 
     def replace(self, *path: Step, value: Any) -> None:
         """Put *value* at *path*, if there still is what was looked at."""
         found = self._at(path)
-        self._operations.append({"op": "test", "path": pointer(*path), "value": found})
-        self._operations.append({"op": "replace", "path": pointer(*path), "value": value})
+        at = pointer(*path)
+        self._operations.append({"op": "test", "path": at, "value": found})
+        self._operations.append({"op": "replace", "path": at, "value": value})
 
     def _make_parents(self, path: tuple[Step, ...]) -> None:
         for length in range(1, len(path)):
