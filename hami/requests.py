@@ -31,6 +31,8 @@ class DeviceRequest:
     """Percent of NVIDIA GPUs, after defaults; 0 is no share of its own and no limit."""
     priority: int | None = None
     """NVIDIA only; 0 goes before 1."""
+    is_limited: bool = True
+    """NVIDIA only; a share for which that was lifted gets its sizes booked and nothing more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

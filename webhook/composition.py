@@ -56,8 +56,9 @@ def make_parts(surroundings: Surroundings) -> Parts:
     knowing = _Knowing.of(surroundings, config)
     writers = NodeWriters(surroundings.client)
     quota = _quota(surroundings, config, knowing) if settings.quota else None
+    rules = pod_rules(settings, config)
     pods = PodAdmission(
-        pod_rules(settings, config),
+        rules,
         knowing.view,
         claims_serve=knowing.claims_serve,
         may_write_nodes=writers.may_write_nodes,
@@ -68,6 +69,7 @@ def make_parts(surroundings: Surroundings) -> Parts:
         surroundings.client,
         uncontrolled_namespaces=settings.uncontrolled_namespaces,
         quota=quota,
+        core_policy=rules.translation.core_policy,
     )
     admission = Admission(
         pods,

@@ -230,15 +230,18 @@ def _choose_mig(wish: _Wish) -> None:
 
 def _choose_config(wish: _Wish) -> None:
     device = wish.asked.device
-    limited = 0 < wish.fields["cores"] < _ALL_CORES
-    is_share = bool(wish.fields.keys() & {"memory_mib", "memory_percent"})
+    has_cores = 0 < wish.fields["cores"] < _ALL_CORES
+    is_share = has_cores or bool(wish.fields.keys() & {"memory_mib", "memory_percent"})
+    limited = has_cores and device.is_limited
+    if is_share and not device.is_limited:
+        wish.fields["enforcement"] = "none"
     if limited:
         wish.fields["core_policy"] = wish.asked.settings.core_policy
     if device.priority is None:
         return
     if device.priority not in {0, 1}:
         raise _refused("PriorityOutOfRange", wish.asked.path, device.priority, "priority is 0 or 1")
-    if is_share or limited:
+    if is_share and device.is_limited:
         wish.fields["priority"] = device.priority
     if not limited:
         limit = "HAMi-core orders only containers with a core limit of 1..99"

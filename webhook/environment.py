@@ -6,7 +6,8 @@ release enforces the memory limit. Some runtimes let the pod's variables beat th
 `envFrom` or an image brings is not known at admission.
 
 `CUDA_DISABLE_CONTROL` is HAMi's way to run without limits. That is for whoever has a GPU of his
-own, or was granted it: an unlimited container among limited ones eats their memory.
+own, or was granted it: an unlimited container among limited ones eats their memory. HAMi's device
+plugin reads the variable; a claim has to say the same by its configuration.
 """
 
 import re
@@ -38,7 +39,7 @@ _REASONS: Final = {
     "LD_PRELOAD": "it takes the place of the library that limits",
     "NVIDIA_VISIBLE_DEVICES": "it can give GPUs that were not asked for",
 }
-_HARMLESS: Final = {("CUDA_DEVICE_ORDER", "PCI_BUS_ID")}
+_HARMLESS: Final = (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),)
 _ALL_CORES: Final = 100
 
 
@@ -78,7 +79,7 @@ def is_share(device: DeviceRequest, preferences: Preferences) -> bool:
 
 
 def share_containers(read: Absent | Valid) -> frozenset[str]:
-    """Return the names of the containers that ask for shares in HAMi's words."""
+    """Return the names of the containers that ask for limited shares in HAMi's words."""
     return frozenset(each.container.name for each, _ in _sharing(read))
 
 
@@ -117,16 +118,32 @@ def promoted(read: Valid) -> Valid:
 
     For claims only: on the way of HAMi's scheduler the pod's own amounts would stay.
     """
-    opting = {
-        each.container.pointer: replace(
-            device, memory_mib=None, memory_percent=100, cores=_ALL_CORES
-        )
-        for each, device in _sharing(read)
-        if control_disabled(each.container.raw)
-    }
-    if not opting:
+    return _with(
+        read,
+        {
+            pointer: replace(device, memory_mib=None, memory_percent=100, cores=_ALL_CORES)
+            for pointer, device in _opting(read)
+        },
+    )
+
+
+def released(read: Valid) -> Valid:
+    """Return *read* without limits for the shares that opt out of them, where that is granted."""
+    return _with(
+        read, {pointer: replace(device, is_limited=False) for pointer, device in _opting(read)}
+    )
+
+
+def _opting(read: Valid) -> Iterator[tuple[str, DeviceRequest]]:
+    for each, device in _sharing(read):
+        if control_disabled(each.container.raw):
+            yield each.container.pointer, device
+
+
+def _with(read: Valid, instead: dict[str, DeviceRequest]) -> Valid:
+    if not instead:
         return read
-    requests = tuple(_with_nvidia(each, opting) for each in read.requests)
+    requests = tuple(_with_nvidia(each, instead) for each in read.requests)
     return replace(read, requests=requests)
 
 
@@ -142,8 +159,9 @@ def _sharing(read: Absent | Valid) -> Iterator[tuple[ContainerRequest, DeviceReq
     if isinstance(read, Absent):
         return
     for each in read.requests:
-        if each.nvidia is not None and is_share(each.nvidia, read.preferences):
-            yield each, each.nvidia
+        device = each.nvidia
+        if device is not None and device.is_limited and is_share(device, read.preferences):
+            yield each, device
 
 
 def _claiming(pod: JsonObject, lookup: ClaimLookup | None) -> Iterator[Container]:

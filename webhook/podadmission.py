@@ -9,7 +9,7 @@ A pod may come twice: the API server asks again after other webhooks have change
 resources are gone and the claims are there.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -23,7 +23,13 @@ from kube.objects import JsonObject
 from webhook import podrules
 from webhook.access import Access
 from webhook.claims import Translation, TranslationSettings, translate
-from webhook.environment import EnvironmentRules, check_environment, promoted, share_containers
+from webhook.environment import (
+    EnvironmentRules,
+    check_environment,
+    promoted,
+    released,
+    share_containers,
+)
 from webhook.facts import ClusterFacts
 from webhook.guard import guard
 from webhook.legacy import patch_for, write_edits, write_scheduler
@@ -31,6 +37,7 @@ from webhook.patching import Patch
 from webhook.requestannotation import ANNOTATION
 from webhook.review import ALLOWED, Review, UserInfo, Verdict, refused
 from webhook.sharedpods import ClusterObjects, NamespaceLookup, check_pod_claims
+from webhook.shares import ClaimRules, check_configs
 from webhook.templatecontent import expected_templates, is_genuine
 from webhook.uncontrolled import is_granted
 
@@ -164,10 +171,14 @@ class PodAdmission:
         asks = isinstance(read, Valid)
         reasons = [*found, *(podrules.with_devices(pod) if asks else ())]
         warnings = list(read.warnings)
-        if isinstance(read, Valid) and claims_serve and self._rules.promotes:
-            read = promoted(read)
+        rules = self._environment_rules(namespace)
+        if isinstance(read, Valid) and claims_serve:
+            if rules.may_be_unlimited:
+                read = released(read)
+            elif self._rules.promotes:
+                read = promoted(read)
         lookup = NamespaceLookup(self._view, namespace)
-        environment = check_environment(pod, read, self._environment_rules(namespace), lookup)
+        environment = check_environment(pod, read, rules, lookup)
         reasons += environment.reasons
         warnings += environment.warnings
         sharing = share_containers(read) if claims_serve else frozenset[str]()
@@ -184,7 +195,7 @@ class PodAdmission:
         warnings += made.warnings
         if isinstance(made, Invalid):
             return _Outcome(reasons=(*reasons, *made.reasons), warnings=tuple(warnings))
-        reasons += self._foreign(namespace, made.templates)
+        reasons += self._unusable(namespace, made.templates)
         return _Outcome(
             patch=made.patch,
             reasons=tuple(reasons),
@@ -242,15 +253,21 @@ class PodAdmission:
         expected = expected_templates(pod)
         if isinstance(expected, Refusal):
             return (expected,)
-        return self._foreign(namespace, expected)
+        return self._unusable(namespace, expected)
 
-    def _foreign(self, namespace: str, templates: Iterable[str]) -> tuple[Refusal, ...]:
-        found = ((name, self._view.template_spec(namespace, name)) for name in templates)
-        return tuple(
-            _foreign(name)
-            for name, spec in found
-            if spec is not None and not is_genuine(name, spec)
+    def _unusable(self, namespace: str, templates: Mapping[str, JsonObject]) -> tuple[Refusal, ...]:
+        """Return why *templates* would not be made or must not be used in *namespace*."""
+        rules = ClaimRules(
+            may_be_unlimited=self._environment_rules(namespace).may_be_unlimited,
+            may_ignore_cores=self._rules.translation.core_policy == "disable",
         )
+        found: list[Refusal] = []
+        for name, spec in templates.items():
+            found += check_configs(spec, rules=rules, field=f"{name}.spec")
+            stored = self._view.template_spec(namespace, name)
+            if stored is not None and not is_genuine(name, stored):
+                found.append(_foreign(name))
+        return tuple(found)
 
     def _scheduler_decision(self, pod: JsonObject) -> podrules.SchedulerDecision:
         return podrules.scheduler_decision(

@@ -132,4 +132,6 @@ def _config(request: ShareRequest) -> JsonObject:
         config["priority"] = request.priority
     if request.core_policy != "default":
         config["corePolicy"] = request.core_policy
+    if request.enforcement != "hami-core":
+        config["enforcement"] = request.enforcement
     return {"apiVersion": GROUP_VERSION, "kind": KIND, **config} if config else {}

@@ -90,7 +90,7 @@ class WebhookSettings(BaseProgramSettings):
     )
     exempt_namespaces: Names = Field((), description="namespaces whose pods are left alone")
     uncontrolled_namespaces: Names = Field(
-        (), description="namespaces that may ask for shares without limits"
+        (), description="namespaces that may ask for shares without limits; tell node agents too"
     )
     uncontrolled_shares: Literal["refusal", "whole-gpu"] = Field(
         "refusal", description="what CUDA_DISABLE_CONTROL gets elsewhere on a share"

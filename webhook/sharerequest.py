@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 
 from kube.objects import JsonObject
-from kube.shareconfig import CorePolicy
+from kube.shareconfig import CorePolicy, Enforcement
 from webhook import cel
 
 DEVICES_MAX: Final = 32
@@ -25,6 +25,7 @@ ALTERNATIVES_MAX: Final = 8
 """Of one request (resource/v1: `FirstAvailableDeviceRequestMaxSize`)."""
 
 _WORDS_MAX: Final = 64
+_CORES_ALL: Final = 100
 
 
 class Devices(StrEnum):
@@ -117,11 +118,16 @@ class ShareRequest(BaseModel):
     nouse_uuids: Uuids = ()
     priority: Annotated[int, Field(ge=0, le=1)] | None = None
     core_policy: CorePolicy = "default"
+    enforcement: Enforcement = "hami-core"
 
     @property
     def whole(self) -> bool:
         """Tell whether it asks for whole GPUs."""
         return self.memory_mib is None and self.memory_percent is None
+
+    @property
+    def _is_part(self) -> bool:
+        return not self.whole or 0 < self.cores < _CORES_ALL
 
     @property
     def takes_gpus(self) -> bool:
@@ -142,6 +148,7 @@ class ShareRequest(BaseModel):
             "migSizesMib": bool(self.mig_sizes_mib) and not self.takes_mig,
             "shares": bool(self.shares) and (self.whole or not self.takes_gpus),
             "near": len(set(self.near)) != len(self.near) or (bool(self.near) and self.count == 1),
+            "enforcement": self.enforcement == "none" and not self._is_part,
             "fillSteps": (self.fill is None) != (self.fill_steps is None),
         }
         if any(wrong.values()):

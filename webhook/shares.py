@@ -42,6 +42,8 @@ class ClaimRules:
 
     may_be_unlimited: bool = False
     """Set `enforcement: none` and `corePolicy: disable`."""
+    may_ignore_cores: bool = False
+    """Set `corePolicy: disable`, because the administrator has that for everybody."""
     may_go_first: bool = True
     """Set `priority: 0`."""
 
@@ -54,10 +56,21 @@ def check_claim_spec(
     found = [refusal for part in ours for refusal in _check_part(part, facts)]
     found += _check_number(ours, field)
     found += _check_mixture(ours)
+    found += check_configs(spec, rules=rules, field=field)
     for path, entry in own_configs(spec, field):
-        found += _check_config(path, entry, rules)
         found += _check_named(path, entry, ours)
     return tuple(found)
+
+
+def check_configs(
+    spec: JsonObject, *, rules: ClaimRules, field: str = "spec"
+) -> tuple[Refusal, ...]:
+    """Return why the configs of *spec* for our driver are none, or not for its namespace."""
+    return tuple(
+        refusal
+        for path, entry in own_configs(spec, field)
+        for refusal in _check_config(path, entry, rules)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +183,11 @@ def _check_config(path: str, entry: JsonObject, rules: ClaimRules) -> Iterator[R
     except ShareConfigError as error:
         yield _refusal("ShareConfigInvalid", f"{at}.{error.field}", error.value, error.allowed)
         return
-    if not rules.may_be_unlimited:
-        if config.enforcement == "none":
-            yield _not_allowed(f"{at}.enforcement", "none")
-        if config.core_policy == "disable":
-            yield _not_allowed(f"{at}.corePolicy", "disable")
+    if config.enforcement == "none" and not rules.may_be_unlimited:
+        yield _not_allowed(f"{at}.enforcement", "none")
+    may_ignore_cores = rules.may_be_unlimited or rules.may_ignore_cores
+    if config.core_policy == "disable" and not may_ignore_cores:
+        yield _not_allowed(f"{at}.corePolicy", "disable")
     if config.priority == 0 and not rules.may_go_first:
         yield _refusal("ShareConfigNotAllowed", f"{at}.priority", 0, _NOT_HERE)
 

@@ -44,6 +44,7 @@ class Row:
     annotations: Mapping[str, str] = field(default_factory=dict)
     more: JsonObject = field(default_factory=dict)
     """Further fields of the container."""
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Over those of HAMi's chart."""
     dra: Outcome

@@ -130,6 +130,9 @@ def _default_rows() -> Iterator[Row]:
     )
 
 
+_MORE: Final = {"disable": "; node agents must allow it (`--unlimited-namespaces '*'`)"}
+
+
 def _container_rows() -> Iterator[Row]:
     for policy in ("force", "disable"):
         yield Row(
@@ -139,7 +142,7 @@ def _container_rows() -> Iterator[Row]:
             limits={GPU: "1", MEMORY: "3k", CORES: "30"},
             sections={"nvidia": {"gpuCorePolicy": policy}},
             dra=Outcome(
-                says=f"`corePolicy: {policy}` in the claim's ShareConfig",
+                says=f"`corePolicy: {policy}` in the claim's ShareConfig{_MORE.get(policy, '')}",
                 claim={"devices": {"config": [{"opaque": {"parameters": {"corePolicy": policy}}}]}},
             ),
             hami=Outcome(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tests.webhook.legacy_row import Outcome, Row, capacity, either, exactly, main_has, with_limits
+from webhook.uncontrolled import LABEL, LABEL_VALUE
 
 GPU: Final = "nvidia.com/gpu"
 MEMORY: Final = "nvidia.com/gpumem"
@@ -165,6 +166,22 @@ def _control_rows() -> Iterator[Row]:
         limits={GPU: "1", MEMORY: "3k"},
         more=more,
         **_refused("ControlDisabled", "refused, unless the namespace is allowed to"),
+    )
+    none: Any = {"opaque": {"parameters": {"enforcement": "none"}}}
+    yield Row(
+        name="opting out with a share where that is allowed",
+        keys=(key,),
+        given=f"the same in a namespace with the label `{LABEL}: {LABEL_VALUE}`",
+        limits={GPU: "1", MEMORY: "3k"},
+        more=more,
+        namespace_labels={LABEL: LABEL_VALUE},
+        dra=Outcome(
+            says="`enforcement: none` in the claim's ShareConfig, which node agents must allow "
+            "there too (`--unlimited-namespaces`)",
+            claim={"devices": {"config": [none]}},
+            pod=main_has(**more),
+        ),
+        hami=Outcome(says="stays, for HAMi's device plugin", pod=main_has(**more)),
     )
     yield Row(
         name="opting out with a whole GPU",

@@ -1,5 +1,7 @@
 """Requests, preferences and clusters of every kind, for properties."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from hami.preferences import NumaAlignment, Preferences, ScoringWeights
@@ -38,20 +40,8 @@ DEVICES = st.builds(
     memory_percent=st.integers(1, 100),
     cores=st.integers(0, 100),
     priority=st.none() | st.integers(0, 2),
-).map(
-    lambda made: (
-        made
-        if made.memory_mib is None
-        else DeviceRequest(
-            word=made.word,
-            count=made.count,
-            memory_mib=made.memory_mib,
-            memory_percent=None,
-            cores=made.cores,
-            priority=made.priority,
-        )
-    )
-)
+    is_limited=st.booleans(),
+).map(lambda made: made if made.memory_mib is None else replace(made, memory_percent=None))
 FACTS = st.builds(
     ClusterFacts,
     gpus_by_memory_mib=st.dictionaries(SIZES, st.integers(1, 9), max_size=12),

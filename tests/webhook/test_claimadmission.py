@@ -17,7 +17,9 @@ from tests.webhook.translating import a_container, a_pod
 from tests.webhook.viewing import create
 from webhook.admission import Admission
 from webhook.claimadmission import ClaimAdmission
+from webhook.rendering import claim_spec
 from webhook.review import Review, Verdict
+from webhook.sharerequest import ShareRequest
 
 DRA = "resource.k8s.io"
 
@@ -117,6 +119,34 @@ def test_a_claim_that_cannot_be_served_is_refused(server: ServerThread) -> None:
     assert "MemoryExceedsGpu" in verdict.message
     assert "priority" in verdict.message
     assert not quota.asked
+
+
+def test_shares_without_limits_are_for_granted_namespaces(server: ServerThread) -> None:
+    """Elsewhere the claim of a pod that opts out is refused, whoever wrote its annotation."""
+    spec = claim_spec(ShareRequest(memory_mib=3000, cores=0, enforcement="none"))
+    claim = {**a_claim(), "spec": spec}
+    verdict = ask(server, claim)
+    assert "ShareConfigNotAllowed" in verdict.message
+    assert "gpuslice.io/uncontrolled: allowed" in verdict.message
+    granted = KnownCluster(labels={"gpuslice.io/uncontrolled": "allowed"})
+    assert ask(server, claim, granted).allowed
+
+
+def test_a_core_policy_of_the_administrator_is_allowed(server: ServerThread) -> None:
+    """What translated claims have everywhere is not held against them, and nothing more."""
+    client = server.client("webhook")
+    admission = ClaimAdmission(
+        KnownCluster(), client, uncontrolled_namespaces=(), quota=None, core_policy="disable"
+    )
+    said = []
+    for more in ({"core_policy": "disable"}, {"enforcement": "none"}):
+        request = ShareRequest.model_validate({"memory_mib": 3000, "cores": 30, **more})
+        claim = {**a_claim(), "spec": claim_spec(request)}
+        review = creation(claim, group=DRA, resource="resourceclaims")
+        said.append(asyncio.run(admission.decide_claim(review)).allowed)
+        assert not ask(server, claim).allowed
+    client.close()
+    assert said == [True, False]
 
 
 def test_the_quota_is_asked_for_each_claim(server: ServerThread) -> None:

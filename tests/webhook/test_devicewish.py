@@ -120,6 +120,22 @@ def test_a_request_survives_its_annotation(asked: Asked) -> None:
         assert config.priority == asked.device.priority or config.priority is None
 
 
+@settings(max_examples=150)
+@given(asked=ASKED)
+def test_limits_are_lifted_where_they_were_and_nowhere_else(asked: Asked) -> None:
+    """Such a share has nothing else to configure, and a whole GPU has nothing at all."""
+    request = _wish(asked)
+    if request is None:
+        return
+    is_part = not request.whole or 0 < request.cores < 100
+    is_free = is_part and not asked.device.is_limited
+    assert (request.enforcement == "none") is is_free
+    if is_free:
+        (config,) = claim_spec(request)["devices"]["config"]
+        said = config["opaque"]["parameters"].keys() - {"apiVersion", "kind"}
+        assert said == {"enforcement"}
+
+
 def _asked(
     device: DeviceRequest | None = None,
     preferences: Preferences | None = None,

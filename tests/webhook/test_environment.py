@@ -1,5 +1,6 @@
 """No container undoes its own limits by its variables."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from webhook.environment import (
     check_environment,
     control_disabled,
     promoted,
+    released,
     share_containers,
 )
 
@@ -39,7 +41,7 @@ def a_pod(
     if limits is not None:
         container["resources"] = {"limits": limits}
     if "claims" in spec:
-        container["resources"] = {"claims": spec.pop("claims")}
+        container.setdefault("resources", {})["claims"] = spec.pop("claims")
     metadata = {"annotations": {"nvidia.com/vgpu-mode": mode}} if mode else {}
     return {"metadata": metadata, "spec": {"containers": [container], **spec}}
 
@@ -221,6 +223,40 @@ def test_promoted() -> None:
     assert share_containers(after) == {"b"}
     assert check_environment(pod, after, EnvironmentRules()).reasons == ()
     assert promoted(after) == after
+
+
+def test_released() -> None:
+    """A share that opts out keeps its sizes and loses its limits; others stay as they are."""
+    pod = a_pod(SHARE, var("CUDA_DISABLE_CONTROL", "1"), var("LD_PRELOAD"))
+    pod["spec"]["containers"].append({"name": "b", "resources": {"limits": SHARE}})
+    before = read(pod)
+    assert isinstance(before, Valid)
+    after = released(before)
+    opted, plain = (each.nvidia for each in after.requests)
+    (asked, _) = (each.nvidia for each in before.requests)
+    assert asked is not None
+    assert opted == replace(asked, is_limited=False)
+    assert plain == before.requests[1].nvidia
+    assert share_containers(after) == {"b"}
+    rules = EnvironmentRules(may_be_unlimited=True)
+    assert check_environment(pod, after, rules) == Findings()
+    assert released(after) == after
+
+
+def test_a_claim_of_ones_own_beside_a_share_without_limits() -> None:
+    """What undoes its limits is refused all the same."""
+    pod = a_pod(
+        SHARE,
+        var("CUDA_DISABLE_CONTROL", "1"),
+        var("LD_PRELOAD"),
+        claims=[{"name": "gpu"}],
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}],
+    )
+    before = read(pod)
+    assert isinstance(before, Valid)
+    rules = EnvironmentRules(may_be_unlimited=True)
+    found = check_environment(pod, released(before), rules, KNOWN)
+    assert [each.code for each in found.reasons] == ["LimitVariable"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 
 from sim.scheduler.cel import fault_of
-from tests.webhook.deciding import Decided, decide, missing
+from tests.webhook.deciding import Decided, StillView, decide, missing
 from tests.webhook.legacy_document import PATH, document
 from tests.webhook.legacy_row import Outcome, Row
 from tests.webhook.legacy_table import ROWS, keys_without_row, required_keys
@@ -20,7 +20,8 @@ MODES = {"claims": True, "hami": False}
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_row(row: Row, mode: str) -> None:
     """A pod with the key becomes what the table says, in a cluster with claims and without."""
-    decided = decide(row.pod, row.config, claims_serve=MODES[mode])
+    view = StillView(labels=row.namespace_labels)
+    decided = decide(row.pod, row.config, claims_serve=MODES[mode], view=view)
     outcome = row.dra if MODES[mode] else row.hami
     _check(decided, outcome)
     _check_valid(decided)

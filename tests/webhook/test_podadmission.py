@@ -1,15 +1,17 @@
 """Tests of the decision about a new pod: what is looked at, in which order, and what is said."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from gpu.refusal import Refusal
-from tests.webhook.admitting import Door, KnownCluster, KnownQuota, admitted
+from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, KnownQuota, admitted
 from tests.webhook.translating import a_container, a_pod, limits
 from webhook.podadmission import PodRules
 from webhook.requestannotation import ANNOTATION
+from webhook.templatecontent import expected_templates
 
 
 def test_a_share_becomes_a_claim() -> None:
@@ -183,8 +185,6 @@ def test_opting_out_of_limits() -> None:
     container["env"] = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]
     pod = a_pod(container)
     assert "requires a whole GPU" in Door().ask(pod).message
-    granted = Door(view=KnownCluster(labels={"gpuslice.io/uncontrolled": "allowed"})).ask(pod)
-    assert granted.allowed, granted.message
 
     def promoting(rules: PodRules) -> PodRules:
         return replace(
@@ -196,6 +196,87 @@ def test_opting_out_of_limits() -> None:
     ((_, translation),) = promoted.quota.asked
     assert translation is not None
     assert "gpu.gpuslice.io" in str(translation.templates)
+
+
+GRANTED = {"gpuslice.io/uncontrolled": "allowed"}
+
+
+@pytest.mark.parametrize("promotes", [True, False])
+@pytest.mark.parametrize("by_label", [True, False])
+def test_opting_out_where_that_is_granted(*, promotes: bool, by_label: bool) -> None:
+    """The container books its share and has no limits; one beside it has both."""
+    opting, other = a_container("one", gpu=1, gpumem=4096), a_container("two", gpu=1, gpumem=4096)
+    opting["env"] = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]
+    listed = () if by_label else (NAMESPACE,)
+    door = Door(
+        view=KnownCluster(labels=GRANTED if by_label else {}),
+        rules=lambda rules: replace(rules, promotes=promotes, uncontrolled_namespaces=listed),
+    )
+    pod = a_pod(opting, other, inits=[a_container("before", gpu=1, gpumem=4096)])
+    found = admitted(pod, door.ask(pod))
+    claims = {
+        each["name"]: each["resources"]["claims"][0]["name"]
+        for each in (*found["spec"]["initContainers"], *found["spec"]["containers"])
+    }
+    assert claims == {"before": "gpu-two", "one": "gpu-one", "two": "gpu-two"}
+    templates = expected_templates(found)
+    assert isinstance(templates, Mapping)
+    enforced = {
+        entry["name"]: [
+            each["opaque"]["parameters"]
+            for each in templates[entry["resourceClaimTemplateName"]]["devices"].get("config", ())
+        ]
+        for entry in found["spec"]["resourceClaims"]
+    }
+    none = {"apiVersion": "gpuslice.io/v1alpha1", "kind": "ShareConfig", "enforcement": "none"}
+    assert enforced == {"gpu-one": [none], "gpu-two": []}
+    assert door.ask(found).patch == ()
+    # The same record in a namespace to which nobody granted it.
+    assert "ShareConfigNotAllowed" in Door().ask(found).message
+
+
+def test_a_core_policy_for_everybody_needs_no_grant() -> None:
+    """The claims of a cluster whose administrator wants no core limits have that everywhere."""
+
+    def without(rules: PodRules) -> PodRules:
+        return replace(rules, translation=replace(rules.translation, core_policy="disable"))
+
+    pod = a_pod(a_container(gpu=1, gpumem=3000, cores=30))
+    door = Door(rules=without)
+    found = admitted(pod, door.ask(pod))
+    assert door.ask(found).allowed
+    # Elsewhere the record of such a pod was written by somebody else.
+    assert "corePolicy: `disable`" in Door().ask(found).message
+
+
+def test_a_whole_gpu_needs_no_grant_to_opt_out() -> None:
+    """Nothing is limited anyway, so its claim is the same with the variable and without."""
+    plain = a_pod(a_container(gpu=1))
+    opting = copy.deepcopy(plain)
+    opting["spec"]["containers"][0]["env"] = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]
+    for labels in ({}, GRANTED):
+        door = Door(view=KnownCluster(labels=labels))
+        named = [admitted(pod, door.ask(pod))["spec"]["resourceClaims"] for pod in (plain, opting)]
+        assert named[0] == named[1]
+
+
+def test_a_share_without_limits_beside_a_claim_of_ones_own() -> None:
+    """One set of limits in a container is not overwritten by none."""
+    asked = {
+        "deviceClassName": "share.gpuslice.io",
+        "capacity": {"requests": {"memory": "3000Mi"}},
+    }
+    claim = {
+        "metadata": {"name": "mine", "namespace": NAMESPACE},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}},
+    }
+    container = a_container(gpu=1, gpumem=4096)
+    container["resources"]["claims"] = [{"name": "own"}]
+    pod = a_pod(container, resourceClaims=[{"name": "own", "resourceClaimName": "mine"}])
+    view = KnownCluster(labels=GRANTED, stored_claims=(claim,))
+    assert "ManySharesInContainer" in Door(view=view).ask(pod).message
+    container["env"] = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]
+    admitted(pod, Door(view=view).ask(pod))
 
 
 def test_a_leftover_that_nobody_offers_is_removed() -> None:

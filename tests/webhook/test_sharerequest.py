@@ -34,6 +34,17 @@ def test_its_json_leaves_defaults_out() -> None:
     }
 
 
+@pytest.mark.parametrize(("cores", "is_part"), [(0, False), (30, True), (100, False)])
+def test_only_a_share_is_without_enforcement(cores: int, *, is_part: bool) -> None:
+    """A whole GPU has no limits that could be lifted, and its claim one text."""
+    assert not ShareRequest(memory_mib=1, cores=cores, enforcement="none").whole
+    if is_part:
+        assert ShareRequest(cores=cores, enforcement="none").whole
+    else:
+        with pytest.raises(ValidationError, match="enforcement does not fit"):
+            ShareRequest(cores=cores, enforcement="none")
+
+
 def test_it_never_changes() -> None:
     """A value that was hashed must stay."""
     request = ShareRequest(memory_mib=1, cores=0)

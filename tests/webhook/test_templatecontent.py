@@ -49,6 +49,8 @@ def test_the_format_is_pinned() -> None:
         core_policy="force",
     )
     assert template_name(claim_spec(rich)) == "gpuslice-69c8295853a77e740a385e31c004cb2236b7e784"
+    free = ShareRequest(memory_mib=5000, cores=0, enforcement="none")
+    assert template_name(claim_spec(free)) == "gpuslice-00040222f2546ef0af585a7ff6d90a3eeb964eb1"
 
 
 def test_a_name_is_a_label() -> None:
