@@ -1,0 +1,1 @@
+"""What the extender answers over HTTP, one module for each caller."""
