@@ -10,6 +10,7 @@ a request that equals it) only after admission, so what admission takes away it 
 And it fills in a request from a limit before admission.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,7 @@ MEMORY_LIMIT_MIB: Final = 16 * 1024 * 1024
 _MIB: Final = 1 << 20
 _SHIFTS: Final = {"M": 0, "G": 10, "T": 20}
 """How many MiB `1Mi`, `1Gi` and `1Ti` are, as powers of two."""
+_PLAIN: Final = re.compile(r"[0-9]+(?:[eE]\+?[0-9]+|[kMGTPE])?")
 _LIMITS: Final = "limits"
 _REQUESTS: Final = "requests"
 
@@ -158,10 +160,10 @@ def memory(found: Given, *, factor: int = 1) -> Memory:
 def is_plain(found: Given) -> bool:
     """Tell whether HAMi's scheduler reads the text as this module does.
 
-    A binary suffix is no bytes to it, and any decimal point makes it see no request at all.
+    A binary suffix is no bytes to it, and a decimal point or a negative exponent makes it see no
+    request at all.
     """
-    text = _text(found.raw)
-    return not text.endswith("i") and "." not in text and not text.endswith(("n", "u", "m"))
+    return _PLAIN.fullmatch(_text(found.raw)) is not None
 
 
 def fraction_percent(found: Given) -> int | None:

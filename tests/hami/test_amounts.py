@@ -179,7 +179,8 @@ def test_fraction(raw: str, percent: int | None) -> None:
     ("raw", "plain"),
     [
         ("5k", True), ("3072", True), ("2e3", True), (7, True),
-        ("16Gi", False), ("1.0", False), ("1000m", False), (7.0, False),
+        ("16Gi", False), ("1.0", False), ("1000m", False), (7.0, False), ("10e-1", False),
+        ("+1", False), ("1E2", True),
     ],
 )  # fmt: skip
 def test_plain(*, raw: Any, plain: bool) -> None:
