@@ -17,10 +17,10 @@ import structlog
 
 from kube.client import Client
 from kube.config import ClientConfig, load_config
+from kube.listener import Listener, bind
 from kube.probes import ProbeServer
 from kube.tls import ServingContext
 from webhook.certificates import Certificates
-from webhook.listener import Listener, bind
 from webhook.metrics import Metrics
 from webhook.parts import MakeParts, Parts, Service, StartError, Surroundings
 from webhook.server import Limits, build_app

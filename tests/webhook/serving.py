@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import trustme
 
 from kube.certificates import KeyPair
+from kube.connections import BoundedProtocol
+from kube.listener import Listener, bind
 from kube.tls import ServingContext
 from sim.loopthread import LoopThread
-from webhook.connections import BoundedProtocol
-from webhook.listener import Listener, bind
 from webhook.metrics import Metrics
 from webhook.review import ALLOWED, Review, Verdict
 from webhook.server import Handler, Limits, build_app

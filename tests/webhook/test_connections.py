@@ -1,15 +1,11 @@
 """Clients that never come to the point."""
 
 import contextlib
-import socket
 import ssl
 from typing import Any
 
-import pytest
-
-from tests.webhook.serving import HOST, Connection, review_body, served
-from webhook.connections import HEAD_MAX_BYTES, BoundedProtocol
-from webhook.listener import bind
+from kube.connections import HEAD_MAX_BYTES, BoundedProtocol
+from tests.webhook.serving import Connection, review_body, served
 
 
 class Quick(BoundedProtocol):
@@ -22,22 +18,6 @@ def socket_of(connection: Connection) -> ssl.SSLSocket:
     """Return what it writes to."""
     assert isinstance(connection.http.sock, ssl.SSLSocket)
     return connection.http.sock
-
-
-_BOTH = pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
-
-
-@pytest.mark.parametrize(
-    ("address", "clients"), [(HOST, [HOST]), pytest.param("::", [HOST, "::1"], marks=_BOTH)]
-)
-def test_answers_do_not_wait_for_acknowledgements(address: str, clients: list[str]) -> None:
-    """What listens hands on to each connection that nothing is held back; `::` takes both kinds."""
-    with bind(address, 0) as listening:
-        for client in clients:
-            with socket.create_connection((client, listening.getsockname()[1])):
-                accepted, _ = listening.accept()
-                with accepted:
-                    assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def flood(connection: Connection, begin: bytes) -> tuple[int, bytes]:

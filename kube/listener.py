@@ -1,23 +1,27 @@
 """uvicorn as one part of a program: somebody else's sockets, signals, logs and certificates.
 
+No module of the node agent may import this one: it is too big for a node.
+
 The API server keeps connections open for 90 s (Go's default) and does not repeat a POST that meets
 the end of one, so this side must be the more patient. For the same reason each answer of a server
 that is about to end says so: the client opens its next connection elsewhere.
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from fastapi import FastAPI
 from uvicorn import Config, Server
 
+from kube.connections import BoundedProtocol
 from kube.tls import ServingContext
-from webhook.connections import BoundedProtocol
 
 _KEEP_ALIVE_S: Final = 120
 _BACKLOG: Final = 1024
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+"""Speaks ASGI 3."""
 
 
 def bind(address: str, port: int) -> socket.socket:
@@ -38,14 +42,18 @@ class Listener(Server):
 
     def __init__(
         self,
-        app: FastAPI,
+        app: Application,
         listening: socket.socket,
-        tls: ServingContext,
+        tls: ServingContext | None,
         *,
         finish_s: float,
         protocol: type[BoundedProtocol] = BoundedProtocol,
     ) -> None:
-        """Prepare; requests that run when it stops have *finish_s* to end."""
+        """Prepare; requests that run when it stops have *finish_s* to end.
+
+        Without *tls* it speaks plain HTTP, which is for loopback and for probes.
+        """
+        context = None if tls is None else lambda _config, _default: tls.context
         super().__init__(
             Config(
                 app,
@@ -60,7 +68,7 @@ class Listener(Server):
                 server_header=False,
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=max(1, round(finish_s)),
-                ssl_context_factory=lambda _config, _default: tls.context,
+                ssl_context_factory=context,
             )
         )
         self._listening = listening
