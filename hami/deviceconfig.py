@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu.refusal import Refusal
 from hami import vendors
 from hami.amounts import MEMORY_LIMIT_MIB
+from hami.vendor_rules.sections import Number
 from hami.vendors import Vendor
 from hami.wording import shown
 
@@ -61,21 +62,21 @@ class NvidiaConfig:
     resource_priority_name: str = "nvidia.com/priority"
     overwrite_env: bool = False
     """Whether containers that ask for no GPU get `NVIDIA_VISIBLE_DEVICES=none`."""
-    default_memory_mib: int = 0
+    default_memory_mib: Number = 0
     """0 is the whole memory; no factor applies."""
-    default_cores: int = 0
-    default_gpu_num: int = 1
+    default_cores: Number = 0
+    default_gpu_num: Number = 1
     """The count of a container that gives none; 0 refuses it."""
-    memory_factor: int = 1
+    memory_factor: Number = 1
     """MiB in one unit of what users write; below 1 it is 1."""
-    device_split_count: int = 10
+    device_split_count: Number = 10
     device_memory_scaling: float = 1.0
     device_core_scaling: float = 1.0
-    pre_configured_device_memory_mib: int = 0
+    pre_configured_device_memory_mib: Number = 0
     enable_numa_topology: bool = False
     gpu_core_policy: str = "default"
     """`default`, `force` or `disable`."""
-    lib_cuda_log_level: int = 1
+    lib_cuda_log_level: Number = 1
     runtime_class_name: str = ""
     disable_core_limit: bool = False
     mig_profile_allowlist: tuple[MigProfiles, ...] = ()

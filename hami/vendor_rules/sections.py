@@ -13,7 +13,16 @@ def _unless_empty(value: Any) -> Any:
     return "" if value is None else value
 
 
+def _as_number(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        message = "must be a number"
+        raise ValueError(message)  # noqa: TRY004 - pydantic takes no other
+    return value
+
+
 Name = Annotated[str, BeforeValidator(_unless_empty)]
+Number = Annotated[int, BeforeValidator(_as_number)]
+"""A truth value or a text is none, as for HAMi (yaml.v2), whatever it could be read as."""
 
 
 class Section(BaseModel):
@@ -33,7 +42,7 @@ class Names(Section):
     resource_count_name: Name = ""
     resource_memory_name: Name = ""
     resource_core_name: Name = ""
-    memory_factor: int = 1
+    memory_factor: Number = 1
 
 
 class Metax(Section):
@@ -79,9 +88,9 @@ class AscendTemplate(Section):
     """One way to cut a chip."""
 
     name: Name = ""
-    memory: int
-    ai_core: int = 0
-    ai_cpu: int = Field(0, alias="aiCPU")
+    memory: Number
+    ai_core: Number = 0
+    ai_cpu: Number = Field(0, alias="aiCPU")
 
 
 class AscendChip(Section):
@@ -92,11 +101,11 @@ class AscendChip(Section):
     resource_name: Name = ""
     resource_memory_name: Name = ""
     resource_core_name: Name = ""
-    memory_allocatable: int = 0
-    memory_capacity: int = 0
-    memory_factor: int = 1
-    ai_core: int = 0
-    ai_cpu: int = Field(0, alias="aiCPU")
+    memory_allocatable: Number = 0
+    memory_capacity: Number = 0
+    memory_factor: Number = 1
+    ai_core: Number = 0
+    ai_cpu: Number = Field(0, alias="aiCPU")
     runtime_class_name: Name = ""
     overwrite_env: bool = False
     super_pod: bool = False
