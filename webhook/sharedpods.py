@@ -171,7 +171,7 @@ def _many_pods(
 ) -> Iterator[Refusal]:
     used = {entry for _, entries in uses for entry in entries}
     metadata = pod.get("metadata")
-    own_name = metadata.get("name") if isinstance(metadata, dict) else None
+    own_name = _text(metadata.get("name")) if isinstance(metadata, dict) else ""
     claims = {c for entry, c in named_claims(pod).items() if entry in used and entry in limited}
     for claim in sorted(claims):
         others = set(lookup.users(claim)) - {own_name}

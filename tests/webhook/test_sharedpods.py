@@ -134,6 +134,7 @@ def test_two_claims_in_one_container() -> None:
         {"spec": {"resourceClaims": "x", "containers": [None, {"resources": []}]}},
         {"metadata": [], "spec": {"resourceClaims": [None, {"name": 1}, {"name": "x"}]}},
         {"spec": {"resourceClaims": [BY_CLAIM], "containers": [{"resources": {"claims": [3]}}]}},
+        a_pod([BY_CLAIM], a_container("a", "gpu")) | {"metadata": {"name": []}},
     ],
 )
 def test_odd_pods(pod: Any) -> None:
