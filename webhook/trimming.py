@@ -36,7 +36,7 @@ _METADATA: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A ResourceClaimTemplate with a name like ours, whoever made it."""
+    """A ResourceClaimTemplate with a name like ours, whoever made it, or for devices of ours."""
 
     namespace: str
     name: str
@@ -44,8 +44,11 @@ class Template:
     resource_version: str
     is_labelled: bool
     is_leaving: bool
+    is_named_like_ours: bool
     claim_spec: JsonObject
-    """What its claims are made of; with metadata of their own it is not what ours look like."""
+    """What its claims are made of, trimmed where the name is another.
+
+    With metadata of their own it is not what ours look like."""
 
 
 def labels_of(item: JsonObject) -> dict[str, str]:
@@ -59,34 +62,43 @@ def quota(item: JsonObject) -> JsonObject:
     return {"metadata": metadata, **_picked(item, "spec", "status")}
 
 
-def template(item: JsonObject) -> Template:
-    """Keep what has a name like ours."""
-    metadata, spec = item["metadata"], item["spec"]
-    if not is_template_name(metadata["name"]):
-        raise UnwantedError
-    content = spec.get("spec") or {}
-    extra = spec.get("metadata")
-    return Template(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
-        resource_version=metadata.get("resourceVersion", ""),
-        is_labelled=(metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER,
-        is_leaving="deletionTimestamp" in metadata,
-        claim_spec={"metadata": extra, "spec": content} if extra else content,
-    )
+def templates_of(classes: Collection[str]) -> Callable[[JsonObject], Template]:
+    """Return what keeps templates with names like ours, and those that ask for *classes*."""
+
+    def template(item: JsonObject) -> Template:
+        metadata, spec = item["metadata"], item["spec"]
+        is_named_like_ours = is_template_name(metadata["name"])
+        content = spec.get("spec") or {}
+        if not is_named_like_ours:
+            if _classes(content).isdisjoint(classes):
+                raise UnwantedError
+            content = _claim_spec(content)
+        elif extra := spec.get("metadata"):
+            content = {"metadata": extra, "spec": content}
+        return Template(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata.get("uid", ""),
+            resource_version=metadata.get("resourceVersion", ""),
+            is_labelled=(metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER,
+            is_leaving="deletionTimestamp" in metadata,
+            is_named_like_ours=is_named_like_ours,
+            claim_spec=content,
+        )
+
+    return template
 
 
 def claims_of(classes: Collection[str]) -> Callable[[JsonObject], JsonObject]:
     """Return what keeps the claims that ask for one of *classes* or hold a device of ours."""
 
     def claim(item: JsonObject) -> JsonObject:
-        requests = [_request(each) for each in _devices(item.get("spec")).get("requests") or ()]
+        spec = item.get("spec")
         status = item.get("status") or {}
         allocation = status.get("allocation") or {}
         results = _devices(allocation).get("results") or ()
-        named = {option.get("deviceClassName") for each in requests for option in _options(each)}
-        if named.isdisjoint(classes) and all(each.get("driver") != DRIVER for each in results):
+        is_held = any(each.get("driver") == DRIVER for each in results)
+        if not is_held and _classes(spec).isdisjoint(classes):
             raise UnwantedError
         kept: JsonObject = {}
         if "allocation" in status:
@@ -95,7 +107,7 @@ def claims_of(classes: Collection[str]) -> Callable[[JsonObject], JsonObject]:
             kept["reservedFor"] = status["reservedFor"]
         return {
             "metadata": _metadata(item) | {"annotations": _notes(item)},
-            "spec": _shared({"devices": {"requests": requests}}),
+            "spec": _claim_spec(spec),
             "status": kept,
         }
 
@@ -169,6 +181,36 @@ def _resources(item: JsonObject) -> set[str]:
 def _devices(holder: Any) -> JsonObject:
     found: JsonObject = (holder or {}).get("devices") or {}
     return found
+
+
+def _classes(spec: Any) -> set[str]:
+    """Return the DeviceClasses that a claim of *spec* asks for."""
+    return {
+        option["deviceClassName"]
+        for request in _devices(spec).get("requests") or ()
+        for option in _options(request)
+        if "deviceClassName" in option
+    }
+
+
+def _claim_spec(spec: Any) -> JsonObject:
+    """Keep what a claim asks for, and whether its limits are lifted."""
+    devices = _devices(spec)
+    kept: JsonObject = {"requests": [_request(each) for each in devices.get("requests") or ()]}
+    if configs := [_config(each) for each in devices.get("config") or () if _is_own(each)]:
+        kept["config"] = configs
+    shared: JsonObject = _shared({"devices": kept})
+    return shared
+
+
+def _is_own(entry: JsonObject) -> bool:
+    return bool((entry.get("opaque") or {}).get("driver") == DRIVER)
+
+
+def _config(entry: JsonObject) -> JsonObject:
+    parameters = _picked(entry["opaque"].get("parameters") or {}, "enforcement")
+    opaque = {"driver": DRIVER, "parameters": parameters}
+    return {**_picked(entry, "requests"), "opaque": opaque}
 
 
 def _options(request: JsonObject) -> Iterator[JsonObject]:

@@ -68,7 +68,7 @@ class ClusterView:
 
         *resource_keys* are the extended resources of pods on HAMi's path, *claims_serve* tells
         whether requests become claims (see `follow`), *classes* are the DeviceClasses of which
-        claims are kept.
+        claims and their templates are kept.
         """
         self._client, self._pace = client, pace
         self._keys = frozenset(resource_keys)
@@ -89,8 +89,8 @@ class ClusterView:
         self._quotas = self._of(Kind.QUOTAS, quotas, trimming.quota)
         claim = trimming.claims_of(frozenset(classes))
         self._claims = self._of(Kind.CLAIMS, paths.resource_claims(), claim)
-        templates = paths.resource_claim_templates()
-        self._templates = self._of(Kind.TEMPLATES, templates, trimming.template)
+        template = trimming.templates_of(frozenset(classes))
+        self._templates = self._of(Kind.TEMPLATES, paths.resource_claim_templates(), template)
         self._lock = threading.Lock()
         self._claims_serve = claims_serve
         self._pods = self._following_pods(claims_serve=claims_serve)
@@ -165,13 +165,14 @@ class ClusterView:
         return self._namespaces.items.get("", name)
 
     def template_spec(self, namespace: str, name: str) -> JsonObject | None:
-        """Return what the claims of a template with a name like ours are made of."""
+        """Return what the claims of a template are made of, trimmed if the name is not ours."""
         found = self._templates.items.get(namespace, name)
         return None if found is None else found.claim_spec
 
     def templates(self, namespace: str) -> tuple[Template, ...]:
         """Return the templates with names like ours."""
-        return self._templates.items.of(namespace)
+        found = self._templates.items.of(namespace)
+        return tuple(each for each in found if each.is_named_like_ours)
 
     def quotas(self, namespace: str) -> tuple[JsonObject, ...]:
         """Return the ResourceQuotas."""
@@ -194,8 +195,9 @@ class ClusterView:
         return self._pods.items.of(namespace)
 
     def namespaces_in_use(self) -> frozenset[str]:
-        """Return the namespaces with such pods, or with templates."""
-        return self._pods.items.namespaces() | self._templates.items.namespaces()
+        """Return the namespaces with such pods, or with such templates."""
+        with_templates = filter(self.templates, self._templates.items.namespaces())
+        return self._pods.items.namespaces().union(with_templates)
 
     def _offered(self) -> tuple[OfferedSlice, ...]:
         return self._slices.items.of("")

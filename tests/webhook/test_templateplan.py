@@ -34,6 +34,7 @@ def a_template(pod: JsonObject, **changes: Any) -> Template:
         "resource_version": "1",
         "is_labelled": True,
         "is_leaving": False,
+        "is_named_like_ours": True,
         "claim_spec": spec,
     }
     return Template(**(values | changes))

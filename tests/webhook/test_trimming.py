@@ -8,6 +8,7 @@ from kube.objects import JsonObject
 from kube.store import UnwantedError
 from tests.webhook.translating import a_container, a_pod
 from webhook import trimming
+from webhook.claimspec import is_limited
 
 TEMPLATE = "gpuslice-" + "0" * 40
 
@@ -35,12 +36,19 @@ def a_request(device_class: str, **more: Any) -> JsonObject:
     return {"name": "gpu", "exactly": {"deviceClassName": device_class, **more}}
 
 
+def a_config(driver: str, **parameters: Any) -> JsonObject:
+    """Return a configuration of a claim."""
+    return {"requests": ["gpu"], "opaque": {"driver": driver, "parameters": parameters}}
+
+
 def a_claim(*requests: JsonObject, **status: Any) -> JsonObject:
     """Return a claim."""
-    return an_item(spec={"devices": {"requests": list(requests), "config": [1]}}, status=status)
+    config = [{}, a_config("gpu.nvidia.com", enforcement="none")]
+    return an_item(spec={"devices": {"requests": list(requests), "config": config}}, status=status)
 
 
 claim = trimming.claims_of(trimming.OWN_CLASSES)
+template = trimming.templates_of(trimming.OWN_CLASSES)
 
 
 def test_metadata_loses_what_nobody_reads() -> None:
@@ -53,7 +61,7 @@ def test_metadata_loses_what_nobody_reads() -> None:
 
 
 def test_a_claim_of_ours_keeps_what_it_costs() -> None:
-    """Selectors, tolerations and configuration are left out, amounts and results stay."""
+    """Selectors, tolerations and others' configuration are left out, amounts and results stay."""
     amounts = {"requests": {"memory": "1Gi"}}
     result = {
         "request": "gpu",
@@ -80,6 +88,21 @@ def test_a_claim_of_ours_keeps_what_it_costs() -> None:
         "allocation": {"devices": {"results": [result]}},
         "reservedFor": [{"name": "pod"}],
     }
+
+
+def test_a_claim_of_ours_keeps_whether_it_is_limited() -> None:
+    """The rest of its configuration is left out."""
+    item = a_claim(a_request("share.gpuslice.io", capacity={"requests": {"memory": "1Gi"}}))
+    plain = claim(item)["spec"]
+    own = [a_config("gpuslice.io", priority=0), a_config("gpuslice.io", enforcement="none")]
+    item["spec"]["devices"]["config"] += [*own, {"opaque": {"driver": "gpuslice.io"}}]
+    kept = claim(item)["spec"]
+    del own[0]["opaque"]["parameters"]["priority"]
+    assert kept["devices"]["config"][:2] == own
+    assert is_limited(plain)
+    assert is_limited(kept)
+    item["spec"]["devices"]["config"].pop()
+    assert not is_limited(claim(item)["spec"])
 
 
 def test_alternatives_count_and_are_kept() -> None:
@@ -119,7 +142,7 @@ def a_template(name: str = TEMPLATE, **spec: Any) -> JsonObject:
 
 def test_a_template_with_a_name_like_ours_is_kept_whoever_made_it() -> None:
     """Its label only says whether we may delete it."""
-    kept = trimming.template(a_template(spec={"devices": {}}))
+    kept = template(a_template(spec={"devices": {}}))
     assert (kept.namespace, kept.name, kept.uid, kept.resource_version) == (
         "ns",
         TEMPLATE,
@@ -127,18 +150,19 @@ def test_a_template_with_a_name_like_ours_is_kept_whoever_made_it() -> None:
         "7",
     )
     assert kept.claim_spec == {"devices": {}}
+    assert kept.is_named_like_ours
     assert not kept.is_labelled
     assert not kept.is_leaving
     marked = a_template(spec={})
     marked["metadata"] |= {"labels": {"app.kubernetes.io/managed-by": "gpuslice"}}
     marked["metadata"] |= {"deletionTimestamp": "now"}
-    assert trimming.template(marked).is_labelled
-    assert trimming.template(marked).is_leaving
+    assert template(marked).is_labelled
+    assert template(marked).is_leaving
 
 
 def test_metadata_for_claims_shows_in_a_template() -> None:
     """We never write any, so that such a template is not what its name says."""
-    kept = trimming.template(a_template(spec={"devices": {}}, metadata={"labels": {"a": "b"}}))
+    kept = template(a_template(spec={"devices": {}}, metadata={"labels": {"a": "b"}}))
     assert kept.claim_spec == {"metadata": {"labels": {"a": "b"}}, "spec": {"devices": {}}}
 
 
@@ -146,7 +170,34 @@ def test_metadata_for_claims_shows_in_a_template() -> None:
 def test_other_templates_are_left_out(name: str) -> None:
     """Users have templates of their own."""
     with pytest.raises(UnwantedError):
-        trimming.template(a_template(name, spec={}))
+        template(a_template(name, spec={}))
+    other = {"devices": {"requests": [a_request("gpu.nvidia.com"), {"name": "none"}]}}
+    with pytest.raises(UnwantedError):
+        template(a_template(name, spec=other))
+
+
+@pytest.mark.parametrize("name", ["training", "gpuslice-mine"])
+def test_templates_for_our_devices_are_kept_trimmed(name: str) -> None:
+    """What pods get from them is known, and many of them take little room."""
+    item = a_claim(a_request("share.gpuslice.io", selectors=[1], capacity={"requests": {}}))
+    templates = [
+        template(a_template(each, spec=item["spec"], metadata={"labels": {"a": "b"}}))
+        for each in (name, "another")
+    ]
+    kept = templates[0]
+    assert kept.claim_spec == claim(item)["spec"]
+    assert "selectors" not in str(kept.claim_spec)
+    assert kept.claim_spec is templates[1].claim_spec
+    assert not kept.is_named_like_ours
+
+
+def test_templates_of_other_classes_are_kept_if_they_were_named() -> None:
+    """An administrator may have a class of his own."""
+    request = {"name": "gpu", "firstAvailable": [{"name": "a", "deviceClassName": "lab.example"}]}
+    item = a_template("training", spec={"devices": {"requests": [request]}})
+    assert trimming.templates_of({"lab.example"})(item)
+    with pytest.raises(UnwantedError):
+        template(item)
 
 
 def test_a_pod_keeps_what_it_asks_for_and_how_far_it_is() -> None:

@@ -17,6 +17,7 @@ from tests.webhook.viewing import (
     templates_of,
     viewing,
 )
+from webhook.sharedpods import NamespaceLookup, check_pod_claims
 from webhook.templatecontent import expected_templates
 from webhook.view import ClusterView, Kind
 
@@ -68,6 +69,36 @@ def test_it_knows_what_was_there_and_follows_what_comes() -> None:
             server.run(server.server.api.delete("pods", "pod", "default", grace_period_s=0))
             server.run(server.server.api.delete("resourceclaimtemplates", name, "default"))
             eventually(lambda: view.namespaces_in_use() == frozenset())
+
+
+def test_templates_of_users_are_known_and_none_of_ours() -> None:
+    """Two containers on one claim of such a template are noticed; nobody looks after it."""
+    exactly = {
+        "deviceClassName": "share.gpuslice.io",
+        "capacity": {"requests": {"memory": "1Gi"}},
+    }
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    template = {
+        "metadata": {"name": "training", "namespace": "default"},
+        "spec": {"spec": spec},
+    }
+    containers = [a_container("one"), a_container("two")]
+    for each in containers:
+        each["resources"] = {"claims": [{"name": "gpu"}]}
+    entry = {"name": "gpu", "resourceClaimTemplateName": "training"}
+    pod = a_pod(*containers, resourceClaims=[entry])
+    with serving() as server, viewing(server) as view:
+        lookup = NamespaceLookup(view, "default")
+        assert not check_pod_claims(pod, lookup)
+        create(server, "resourceclaimtemplates", template)
+        eventually(lambda: view.template_spec("default", "training"))
+        assert [each.code for each in check_pod_claims(pod, lookup)] == [
+            "ShareUsedByManyContainers"
+        ]
+        assert view.templates("default") == ()
+        assert view.namespaces_in_use() == frozenset()
+        server.run(server.server.api.delete("resourceclaimtemplates", "training", "default"))
+        eventually(lambda: not check_pod_claims(pod, lookup))
 
 
 def test_facts_follow_the_slices_of_our_driver() -> None:
