@@ -87,3 +87,6 @@ class Invalid:
 
     reasons: tuple[Refusal, ...]
     warnings: tuple[Refusal, ...] = ()
+    requests: tuple[ContainerRequest, ...] = ()
+    """What could be read of the containers, to find out what else is wrong."""
+    preferences: Preferences = field(default_factory=Preferences)

@@ -34,7 +34,12 @@ def read(
         preferences = annotations.preferences
     warnings += preference_reading.without_effect(pod, config.nvidia.keys)
     if reasons:
-        return Invalid(reasons=tuple(reasons), warnings=tuple(warnings))
+        return Invalid(
+            reasons=tuple(reasons),
+            warnings=tuple(warnings),
+            requests=requests,
+            preferences=preferences,
+        )
     if not asks:
         edited = tuple(each for each in requests if each.edits != Edits())
         return Absent(requests=edited, warnings=tuple(warnings))

@@ -9,7 +9,7 @@ A pod may come twice: the API server asks again after other webhooks have change
 resources are gone and the claims are there.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -138,17 +138,20 @@ class PodAdmission:
         return replace(ALLOWED, patch=outcome.patch, warnings=warnings)
 
     def _look_at(self, pod: JsonObject, namespace: str) -> _Outcome:
+        if podrules.is_mirror(pod):
+            return _Outcome()
         read = resources.read(
             pod, self._rules.config, least_memory_mib=self._rules.least_memory_mib
         )
         if isinstance(read, Invalid):
-            about_pod = () if podrules.is_mirror(pod) else podrules.with_devices(pod)
-            return _Outcome(reasons=(*read.reasons, *about_pod), warnings=read.warnings)
-        found = [*podrules.without_containers(pod), *self._claims_of_others(pod, namespace)]
+            return self._unreadable(pod, namespace, read)
+        brought = _brought(pod)
+        known = {} if isinstance(brought, Refusal) else brought
+        unusable = self._unusable(namespace, known)
+        found = [*podrules.without_containers(pod), *unusable]
+        found += [brought] if isinstance(brought, Refusal) else []
         if not isinstance(read, Valid) and not found and not self._has_claims(pod):
             return self._without_devices(pod, read)
-        if podrules.is_mirror(pod):
-            return _Outcome()
         claims_serve = self._claims_serve()
         if claims_serve is None or not self._view.synced():
             return _Outcome(reasons=(*found, _not_ready()))
@@ -157,27 +160,36 @@ class PodAdmission:
             if not chosen.take:
                 warned = (*read.warnings, *((chosen.warning,) if chosen.warning else ()))
                 return _Outcome(reasons=tuple(found), warnings=warned)
-        return self._with_devices(pod, namespace, read, tuple(found), claims_serve=claims_serve)
+        lookup = NamespaceLookup(self._view, namespace, more_templates=known)
+        return self._with_devices(pod, lookup, read, tuple(found), claims_serve=claims_serve)
+
+    def _unreadable(self, pod: JsonObject, namespace: str, read: Invalid) -> _Outcome:
+        """Return what is wrong with *pod*, also beside what could not be read."""
+        readable = Valid(requests=read.requests, preferences=read.preferences)
+        environment = check_environment(pod, readable, self._environment_rules(namespace))
+        return _Outcome(
+            reasons=(*read.reasons, *podrules.with_devices(pod), *environment.reasons),
+            warnings=(*read.warnings, *environment.warnings),
+        )
 
     def _with_devices(
         self,
         pod: JsonObject,
-        namespace: str,
+        lookup: NamespaceLookup,
         read: Absent | Valid,
         found: tuple[Refusal, ...],
         *,
         claims_serve: bool,
     ) -> _Outcome:
-        asks = isinstance(read, Valid)
+        asks = isinstance(read, Valid) or bool(lookup.more_templates)
         reasons = [*found, *(podrules.with_devices(pod) if asks else ())]
         warnings = list(read.warnings)
-        rules = self._environment_rules(namespace)
+        rules = self._environment_rules(lookup.namespace)
         if isinstance(read, Valid) and claims_serve:
             if rules.may_be_unlimited:
                 read = released(read)
             elif self._rules.promotes:
                 read = promoted(read)
-        lookup = NamespaceLookup(self._view, namespace)
         environment = check_environment(pod, read, rules, lookup)
         reasons += environment.reasons
         warnings += environment.warnings
@@ -191,11 +203,15 @@ class PodAdmission:
             return _Outcome(
                 patch=patch, reasons=tuple(reasons), warnings=tuple(warnings), valid=read
             )
-        made = self._translated(pod, read)
+        others = [each for each in read.requests if any(d.word != NVIDIA for d in each.devices)]
+        chosen = self._scheduler_decision(pod)
+        if others and chosen.warning:
+            warnings.append(chosen.warning)
+        made = self._translated(pod, read, others if chosen.take else ())
         warnings += made.warnings
         if isinstance(made, Invalid):
             return _Outcome(reasons=(*reasons, *made.reasons), warnings=tuple(warnings))
-        reasons += self._unusable(namespace, made.templates)
+        reasons += self._unusable(lookup.namespace, made.templates)
         return _Outcome(
             patch=made.patch,
             reasons=tuple(reasons),
@@ -225,35 +241,19 @@ class PodAdmission:
                 return True
         return False
 
-    def _translated(self, pod: JsonObject, read: Valid) -> Translation | Invalid:
-        return translate(
-            pod,
-            read,
-            self._view.facts(),
-            self._rules.translation,
-            beside=lambda patch: self._write_others(patch, pod, read.requests),
-        )
+    def _translated(
+        self, pod: JsonObject, read: Valid, others: Collection[ContainerRequest] = ()
+    ) -> Translation | Invalid:
+        """Return the claims for *read*; *others* are prepared for HAMi's scheduler beside them."""
 
-    def _write_others(
-        self, patch: Patch, pod: JsonObject, requests: Iterable[ContainerRequest]
-    ) -> None:
-        """Prepare the requests of other vendors for HAMi's scheduler."""
-        others = [each for each in requests if any(d.word != NVIDIA for d in each.devices)]
-        if others:
-            leave = self._rules.translation.keys | _BY_THE_DRIVER
-            write_edits(patch, pod, others, leave=leave)
-            write_scheduler(patch, pod, self._rules.scheduler_name)
+        def write_others(patch: Patch) -> None:
+            if others:
+                leave = self._rules.translation.keys | _BY_THE_DRIVER
+                write_edits(patch, pod, others, leave=leave)
+                write_scheduler(patch, pod, self._rules.scheduler_name)
 
-    def _claims_of_others(self, pod: JsonObject, namespace: str) -> tuple[Refusal, ...]:
-        """Return why what *pod* says of its claims, if it has been here before, is not so."""
-        metadata = pod.get("metadata")
-        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-        if not isinstance(annotations, dict) or ANNOTATION not in annotations:
-            return ()
-        expected = expected_templates(pod)
-        if isinstance(expected, Refusal):
-            return (expected,)
-        return self._unusable(namespace, expected)
+        facts, settings = self._view.facts(), self._rules.translation
+        return translate(pod, read, facts, settings, beside=write_others)
 
     def _unusable(self, namespace: str, templates: Mapping[str, JsonObject]) -> tuple[Refusal, ...]:
         """Return why *templates* would not be made or must not be used in *namespace*."""
@@ -288,6 +288,15 @@ class PodAdmission:
     def _has_claims(pod: JsonObject) -> bool:
         spec = pod.get("spec")
         return bool(isinstance(spec, dict) and spec.get("resourceClaims"))
+
+
+def _brought(pod: JsonObject) -> Mapping[str, JsonObject] | Refusal:
+    """Return the templates that *pod* needs if it has been here before, or says so."""
+    metadata = pod.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict) or ANNOTATION not in annotations:
+        return {}
+    return expected_templates(pod)
 
 
 def _refused(reasons: tuple[Refusal, ...], warnings: tuple[str, ...]) -> Verdict:

@@ -48,9 +48,17 @@ class ClusterObjects(Protocol):
 class NamespaceLookup:
     """The claims and pods of one namespace, each looked up only when asked for."""
 
-    def __init__(self, objects: ClusterObjects, namespace: str) -> None:
+    def __init__(
+        self,
+        objects: ClusterObjects,
+        namespace: str,
+        *,
+        more_templates: Mapping[str, JsonObject] | None = None,
+    ) -> None:
+        """Prepare; *more_templates* are specs of claims by template, there already or not."""
         self._objects = objects
-        self._namespace = namespace
+        self.namespace = namespace
+        self.more_templates = more_templates or {}
 
     def claim_spec(self, name: str) -> JsonObject | None:
         """Return the spec of the ResourceClaim *name*."""
@@ -59,11 +67,13 @@ class NamespaceLookup:
 
     def template_spec(self, name: str) -> JsonObject | None:
         """Return the spec of the claims of the template *name*."""
-        return self._objects.template_spec(self._namespace, name)
+        if name in self.more_templates:
+            return self.more_templates[name]
+        return self._objects.template_spec(self.namespace, name)
 
     def users(self, claim: str) -> Collection[str]:
         """Return who has *claim*, by the pods that are known and by the claim itself."""
-        pods = self._objects.pods(self._namespace)
+        pods = self._objects.pods(self.namespace)
         ended = {
             each["metadata"]["name"]
             for each in pods
@@ -79,7 +89,7 @@ class NamespaceLookup:
         return (using | reserved) - ended
 
     def _claim(self, name: str) -> JsonObject | None:
-        found = self._objects.claims(self._namespace)
+        found = self._objects.claims(self.namespace)
         return next((each for each in found if each["metadata"]["name"] == name), None)
 
 

@@ -95,10 +95,10 @@ class Converter:
         if isinstance(said, Absent):
             return Converted(item=pod, warnings=told.warnings)
         told.refuse(podrules.with_devices(pod))
-        if isinstance(said, Valid):
-            environment = check_environment(pod, said, EnvironmentRules())
-            told.refuse(environment.reasons)
-            told.warn(environment.warnings)
+        readable = Valid(requests=said.requests, preferences=said.preferences)
+        environment = check_environment(pod, readable, EnvironmentRules())
+        told.refuse(environment.reasons)
+        told.warn(environment.warnings)
         made = said if isinstance(said, Invalid) else self._translated(pod, said)
         told.warn(made.warnings)
         if isinstance(said, Invalid) or isinstance(made, Invalid) or told.refusals:

@@ -50,6 +50,7 @@ def _check_texts(found: tuple[Refusal, ...], expected: dict[str, str]) -> None:
 
 def _request(device: dict[str, Any]) -> dict[str, Any]:
     assert device.pop("word") == "NVIDIA"
+    assert device.pop("is_limited")
     return {name: value for name, value in device.items() if value is not None}
 
 

@@ -82,7 +82,8 @@ def test_all_that_is_wrong_is_said_at_once(*, claims_serve: bool) -> None:
     first = a_container("one", gpu="500m") | {"securityContext": {"privileged": True}}
     second = a_container("two", gpu=1, cores=150)
     annotations = {"hami.io/vgpu-node": "node-a", "hami.io/device-scoring-weights": "slot=1"}
-    pod = a_pod(first, second, annotations=annotations, nodeName="node-a")
+    third = a_container("three", gpu=1, gpumem=3000) | {"env": [{"name": "LD_PRELOAD"}]}
+    pod = a_pod(first, second, third, annotations=annotations, nodeName="node-a")
     verdict = Door(claims_serve=claims_serve).ask(pod)
     assert not verdict.allowed
     assert verdict.code == 403
@@ -93,6 +94,7 @@ def test_all_that_is_wrong_is_said_at_once(*, claims_serve: bool) -> None:
         "spec.nodeName bypasses GPU scheduling",
         "`150`",
         "slot=1",
+        "env[LD_PRELOAD]",
     ):
         assert said in verdict.message, verdict.message
 
@@ -120,13 +122,14 @@ def test_nothing_is_decided_before_the_cluster_is_known() -> None:
 
 
 def test_a_mirror_pod_is_left_alone() -> None:
-    """A static pod runs already, and its mirror can have no claims."""
+    """A static pod runs already, whatever it says, and its mirror can have no claims."""
     annotations = {"kubernetes.io/config.mirror": "x"}
-    pod = a_pod(a_container(gpu=1), annotations=annotations, nodeName="node-a")
-    for claims_serve in (True, False):
-        verdict = Door(claims_serve=claims_serve).ask(pod)
-        assert verdict.allowed
-        assert verdict.patch == ()
+    for container in (a_container(gpu=1), a_container(gpu=1, cores=150)):
+        pod = a_pod(container, annotations=annotations, nodeName="node-a")
+        for claims_serve in (True, False):
+            verdict = Door(claims_serve=claims_serve).ask(pod)
+            assert verdict.allowed
+            assert verdict.patch == ()
 
 
 def test_a_template_of_another_content_is_never_used() -> None:
@@ -155,6 +158,21 @@ def test_a_forged_record_of_the_request_is_refused() -> None:
     assert not door.ask(forged).allowed
     forged["metadata"]["annotations"][ANNOTATION] = "{"
     assert not door.ask(forged).allowed
+
+
+def test_what_was_translated_is_looked_at_again() -> None:
+    """Another webhook, or whoever writes claims himself, cannot add what undoes the limits."""
+    pod = a_pod(a_container("a", gpu=1, gpumem=3000), a_container("b", gpu=1, gpumem=3000))
+    door = Door()
+    found = admitted(pod, door.ask(pod))
+    first, second = found["spec"]["containers"]
+    first["env"] = [{"name": "LD_PRELOAD", "value": "x"}]
+    first["securityContext"] = {"privileged": True}
+    second["resources"]["claims"] = first["resources"]["claims"]
+    verdict = door.ask(found)
+    assert not verdict.allowed
+    for code in ("LimitVariable", "PrivilegedContainer", "ShareUsedByManyContainers"):
+        assert code in verdict.reasons
 
 
 def test_quota_is_asked_last_and_counts() -> None:
@@ -304,6 +322,19 @@ def test_other_vendors_go_to_their_scheduler_beside_claims() -> None:
     assert third["resources"]["limits"]["mthreads.com/sgpu-core"] == "32"
     assert found["metadata"]["annotations"]["mthreads.com/request-gpu-num"] == "2"
     assert ANNOTATION in found["metadata"]["annotations"]
+
+
+def test_other_vendors_of_another_scheduler_are_left_alone_beside_claims() -> None:
+    """Claims are served by any scheduler; for the rest its author hears why nothing is done."""
+    other = a_container("other")
+    other["resources"] = {"limits": {"mthreads.com/vgpu": "2"}}
+    pod = a_pod(a_container(gpu=1, gpumem=3000), other, schedulerName="volcano")
+    verdict = Door().ask(pod)
+    found = admitted(pod, verdict)
+    assert found["spec"]["schedulerName"] == "volcano"
+    assert len(found["spec"]["resourceClaims"]) == 1
+    assert found["spec"]["containers"][1] == other
+    assert any("scheduler volcano" in each for each in verdict.warnings)
 
 
 def test_two_containers_on_one_share_claim_are_refused() -> None:

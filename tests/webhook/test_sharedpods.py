@@ -112,6 +112,8 @@ def test_two_pods() -> None:
     whole = {"name": "gpu", "resourceClaimName": "whole"}
     assert said(a_pod([whole], a_container("a", "gpu")), known) == []
     assert said(a_pod([BY_CLAIM], a_container("a")), known) == []
+    nameless = pod | {"metadata": {"name": []}}
+    assert said(nameless, known) == [refusal]
 
 
 def test_two_claims_in_one_container() -> None:
@@ -134,7 +136,6 @@ def test_two_claims_in_one_container() -> None:
         {"spec": {"resourceClaims": "x", "containers": [None, {"resources": []}]}},
         {"metadata": [], "spec": {"resourceClaims": [None, {"name": 1}, {"name": "x"}]}},
         {"spec": {"resourceClaims": [BY_CLAIM], "containers": [{"resources": {"claims": [3]}}]}},
-        a_pod([BY_CLAIM], a_container("a", "gpu")) | {"metadata": {"name": []}},
     ],
 )
 def test_odd_pods(pod: Any) -> None:
