@@ -7,7 +7,6 @@ the annotations of live pods say, plus reservations that are under way.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hami.containers import JsonObject
 from hami.devices import MigAllocation, RegisteredDevice, Slots
 from hami.requests import Valid
 
@@ -21,7 +20,7 @@ class DeviceUsage:
     used_mib: int = 0
     used_cores: int = 0
     mig: list[MigAllocation] = field(default_factory=list)
-    pods: dict[str, JsonObject] = field(default_factory=dict)
+    pods: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By UID: the annotations of the pods on it, for rules that look at neighbours."""
 
 
