@@ -11,7 +11,7 @@ that cannot be shared are given whole, whatever a request names, and their resul
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu.names import (
@@ -19,15 +19,14 @@ from gpu.names import (
     CAPACITY_MEMORY,
     CLASS_MIG,
     CLASS_SHARE,
-    CLASS_WHOLE,
     DRIVER,
 )
 from hami.quota import NOTHING, Cost, QuotaNames, total
 from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
+from webhook.claimspec import CLASSES
 from webhook.facts import ClusterFacts
 
-_CLASSES: Final = frozenset({CLASS_SHARE, CLASS_WHOLE, CLASS_MIG})
 _MIB: Final = 1 << 20
 _WHOLE_CORES: Final = 100
 _MIG_PREFIX: Final = "mig-"
@@ -39,15 +38,10 @@ class Tariff:
 
     names: QuotaNames
     """NVIDIA's."""
-    classes: frozenset[str] = field(default=_CLASSES)
+    classes: frozenset[str] = CLASSES
     """DeviceClasses whose requests may get our devices."""
     memory_of: Callable[[str, str], int | None] = lambda _pool, _device: None
     """Gives the MiB of a published device by pool and name, if known."""
-
-
-def tariff_of(names: QuotaNames, extra_classes: frozenset[str] = frozenset()) -> Tariff:
-    """Return the tariff for our classes and those of an administrator."""
-    return Tariff(names=names, classes=_CLASSES | extra_classes)
 
 
 def cost_of_claim(claim: JsonObject, facts: ClusterFacts, tariff: Tariff) -> Cost:

@@ -8,6 +8,7 @@ whatever template bears the name.
 import asyncio
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Protocol
 
 from gpu.refusal import Refusal
@@ -15,7 +16,6 @@ from kube.client import Client
 from kube.errors import KubeError, NotFoundError
 from kube.objects import JsonObject
 from kube.paths import pods
-from kube.shareconfig import CorePolicy
 from webhook.facts import ClusterFacts
 from webhook.ownclaims import check_generated_claim, check_template, owner_of
 from webhook.review import ALLOWED, Review, Verdict, refused
@@ -53,17 +53,17 @@ class ClaimAdmission:
         *,
         uncontrolled_namespaces: Collection[str],
         quota: ClaimQuota | None,
-        core_policy: CorePolicy = "default",
+        rules: ClaimRules | None = None,
     ) -> None:
         """Prepare; *client* is asked for pods that *view* does not know yet.
 
-        *core_policy* is what translated claims have, in whatever namespace.
+        *rules* hold for all namespaces; those that were granted it may be unlimited besides.
         """
         self._view = view
         self._client = client
         self._uncontrolled_namespaces = uncontrolled_namespaces
         self._quota = quota
-        self._core_policy = core_policy
+        self._rules = rules or ClaimRules()
 
     async def decide_claim(self, review: Review) -> Verdict:
         """Return whether the ResourceClaim in *review* may be."""
@@ -89,9 +89,7 @@ class ClaimAdmission:
             self._view.namespace_labels(namespace),
             listed=self._uncontrolled_namespaces,
         )
-        rules = ClaimRules(
-            may_be_unlimited=granted, may_ignore_cores=self._core_policy == "disable"
-        )
+        rules = replace(self._rules, may_be_unlimited=granted)
         return check_claim_spec(spec, rules=rules, facts=self._view.facts(), field=field)
 
     async def _pod(self, namespace: str, *, name: str, uid: str) -> JsonObject | None:

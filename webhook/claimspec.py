@@ -1,11 +1,12 @@
 """The parts of a ResourceClaim's spec that name our devices, with the path of each.
 
 Limits follow what the scheduler books and not the class, so a request is a share when it names
-less than a GPU, whatever class of ours it is of. A class that an administrator made is not known
-here; what it leads to is judged on the node.
+less than a GPU, whatever class of ours it is of. A class that an administrator made is one of ours
+if the settings name it. What it selects is not known here: it is taken for one of GPUs with
+limits, unless a request names what only MIG devices have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
 
 CLASSES: Final = frozenset({CLASS_WHOLE, CLASS_SHARE, CLASS_MIG})
+"""Those that come with the driver."""
+MULTIPROCESSORS: Final = "multiprocessors"
+"""A capacity of MIG devices alone."""
 
 _CORES_ALL: Final = 100
 
@@ -41,7 +45,9 @@ class Part:
     @property
     def is_mig(self) -> bool:
         """Tell whether it asks for MIG devices."""
-        return self.device_class == CLASS_MIG
+        if self.device_class in CLASSES:
+            return self.device_class == CLASS_MIG
+        return MULTIPROCESSORS in self.capacity()
 
     @property
     def names(self) -> frozenset[str]:
@@ -56,8 +62,10 @@ class Part:
         return {str(key).removeprefix(f"{DRIVER}/"): value for key, value in asked.items()}
 
 
-def parts(spec: JsonObject, field: str = "spec") -> Iterator[Part]:
-    """Yield the parts of *spec* that are ours; *field* is its own path."""
+def parts(
+    spec: JsonObject, field: str = "spec", *, classes: Collection[str] = CLASSES
+) -> Iterator[Part]:
+    """Yield the parts of *spec* that are of *classes*; *field* is its own path."""
     for index, request in objects(_object(spec, "devices"), "requests"):
         path = f"{field}.devices.requests[{index}]"
         name = _text(request, "name")
@@ -66,7 +74,7 @@ def parts(spec: JsonObject, field: str = "spec") -> Iterator[Part]:
             found.append((f"{path}.firstAvailable[{number}]", _text(each, "name"), each))
         for at, alternative, body in found:
             device_class = _text(body, "deviceClassName")
-            if device_class in CLASSES:
+            if device_class in classes:
                 yield Part(
                     path=at,
                     request=name,
@@ -83,10 +91,11 @@ def own_configs(spec: JsonObject, field: str = "spec") -> Iterator[tuple[str, Js
             yield f"{field}.devices.config[{index}]", entry
 
 
-def is_limited(spec: JsonObject) -> bool:
+def is_limited(spec: JsonObject, *, classes: Collection[str] = CLASSES) -> bool:
     """Tell whether a claim of *spec* may hold a share that is limited."""
     configs = [entry for _, entry in own_configs(spec)]
-    return any(is_share(part) and not _is_unlimited(part, configs) for part in parts(spec))
+    ours = parts(spec, classes=classes)
+    return any(is_share(part) and not _is_unlimited(part, configs) for part in ours)
 
 
 def is_share(part: Part) -> bool:

@@ -28,6 +28,7 @@ from webhook.admission import Admission
 from webhook.booking import Tariff
 from webhook.claimadmission import ClaimAdmission
 from webhook.claims import TranslationSettings
+from webhook.claimspec import CLASSES
 from webhook.leaderforward import LeaderForward
 from webhook.mode import Mode, ModeProbe
 from webhook.parts import Parts, StartError, Surroundings
@@ -38,6 +39,7 @@ from webhook.quotaevents import QuotaEvents
 from webhook.quotafresh import ApiLists
 from webhook.quotausage import Prices, pod_reader
 from webhook.settings import WebhookSettings
+from webhook.shares import ClaimRules
 from webhook.templatecontent import expected_templates
 from webhook.templates import TemplateController, TemplatePace
 from webhook.trimming import is_translated
@@ -69,7 +71,10 @@ def make_parts(surroundings: Surroundings) -> Parts:
         surroundings.client,
         uncontrolled_namespaces=settings.uncontrolled_namespaces,
         quota=quota,
-        core_policy=rules.translation.core_policy,
+        rules=ClaimRules(
+            classes=device_classes(settings),
+            may_ignore_cores=rules.translation.core_policy == "disable",
+        ),
     )
     admission = Admission(
         pods,
@@ -140,6 +145,11 @@ def pod_rules(settings: WebhookSettings, config: DeviceConfig) -> PodRules:
     )
 
 
+def device_classes(settings: WebhookSettings) -> frozenset[str]:
+    """Return the DeviceClasses that give devices of ours."""
+    return CLASSES.union(settings.device_classes)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Knowing:
     """What is known of the cluster, and whether this replica leads."""
@@ -159,6 +169,7 @@ class _Knowing:
             client,
             resource_keys=frozenset(filter(None, keys)),
             claims_serve=settings.mode != "hami",
+            classes=device_classes(settings),
         )
 
         def mode_changed(_old: Mode | None, new: Mode) -> None:
@@ -211,7 +222,7 @@ def _quota(surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing) 
     names = quota_names(config.nvidia, config.vendors)
     prices = Prices(
         names=names,
-        tariff=Tariff(names=names[0], memory_of=view.memory_of),
+        tariff=Tariff(names=names[0], classes=device_classes(settings), memory_of=view.memory_of),
         read_pod=pod_reader(config),
         expected_templates=expected_templates,
     )

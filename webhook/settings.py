@@ -95,6 +95,11 @@ class WebhookSettings(BaseProgramSettings):
     uncontrolled_shares: Literal["refusal", "whole-gpu"] = Field(
         "refusal", description="what CUDA_DISABLE_CONTROL gets elsewhere on a share"
     )
+    device_classes: Names = Field(
+        (),
+        description="DeviceClasses of your own that give devices of gpuslice.io; "
+        "the webhook configurations must name them too",
+    )
     quota: bool = Field(True, description="enforce GPU keys in ResourceQuotas")
     share_environment: Literal["refusal", "warning"] = Field(
         "refusal", description="what a container gets whose own variables undo its limits"

@@ -15,16 +15,23 @@ from gpu.refusal import Refusal
 from hami.wording import shown
 from kube.objects import JsonObject
 from kube.shareconfig import ShareConfigError, parse
-from webhook.claimspec import Part, amount, is_share, own_configs, parts
+from webhook.claimspec import (
+    CLASSES,
+    MULTIPROCESSORS,
+    Part,
+    amount,
+    is_share,
+    own_configs,
+    parts,
+)
 from webhook.facts import ClusterFacts
 from webhook.uncontrolled import LABEL, LABEL_VALUE
 
 DEVICES_MAX: Final = 32
 """Of one claim (resource/v1: `AllocationResultsMaxSize`)."""
 
-_MULTIPROCESSORS: Final = "multiprocessors"
 _OF_GPUS: Final = (CAPACITY_MEMORY, CAPACITY_CORES, CAPACITY_SHARES)
-_OF_MIG: Final = (CAPACITY_MEMORY, _MULTIPROCESSORS)
+_OF_MIG: Final = (CAPACITY_MEMORY, MULTIPROCESSORS)
 _MEANT: Final = {
     "gpumem": CAPACITY_MEMORY,
     "mem": CAPACITY_MEMORY,
@@ -38,8 +45,9 @@ _CORES_ALL: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRules:
-    """What the namespace of a claim may."""
+    """What the namespace of a claim may, and which DeviceClasses give devices of ours."""
 
+    classes: frozenset[str] = CLASSES
     may_be_unlimited: bool = False
     """Set `enforcement: none` and `corePolicy: disable`."""
     may_ignore_cores: bool = False
@@ -52,7 +60,7 @@ def check_claim_spec(
     spec: JsonObject, *, rules: ClaimRules, facts: ClusterFacts, field: str = "spec"
 ) -> tuple[Refusal, ...]:
     """Return why *spec* cannot be what somebody wants; *field* is its path in the object."""
-    ours = tuple(parts(spec, field))
+    ours = tuple(parts(spec, field, classes=rules.classes))
     found = [refusal for part in ours for refusal in _check_part(part, facts)]
     found += _check_number(ours, field)
     found += _check_mixture(ours)
@@ -139,7 +147,7 @@ _CHECKS: Final[Mapping[str, Callable[[_Asked], Iterator[Refusal]]]] = {
     CAPACITY_MEMORY: _check_memory,
     CAPACITY_CORES: _check_cores,
     CAPACITY_SHARES: _check_shares,
-    _MULTIPROCESSORS: _check_multiprocessors,
+    MULTIPROCESSORS: _check_multiprocessors,
 }
 
 

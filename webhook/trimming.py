@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
+from gpu.names import DRIVER
 from kube.objects import JsonObject
 from kube.store import UnwantedError
 from webhook.requestannotation import LABEL, LABEL_VALUE
 from webhook.templatecontent import is_template_name
 
-OWN_CLASSES: Final = frozenset({CLASS_WHOLE, CLASS_SHARE, CLASS_MIG})
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "gpuslice"
 

@@ -23,6 +23,7 @@ from kube.errors import KubeError
 from kube.objects import JsonObject
 from kube.reflector import Pace
 from webhook import trimming
+from webhook.claimspec import CLASSES
 from webhook.facts import ClusterFacts
 from webhook.following import PACE, Following
 from webhook.offer import Offer
@@ -61,7 +62,7 @@ class ClusterView:
         *,
         resource_keys: Collection[str],
         claims_serve: bool = True,
-        classes: Collection[str] = trimming.OWN_CLASSES,
+        classes: Collection[str] = CLASSES,
         pace: Pace = PACE,
     ) -> None:
         """Prepare.

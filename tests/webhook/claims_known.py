@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from webhook.claimspec import CLASSES
+
 Spec = dict[str, Any]
 
 
@@ -35,6 +37,7 @@ class Known:
     claims: Mapping[str, Spec] = field(default_factory=dict)
     templates: Mapping[str, Spec] = field(default_factory=dict)
     pods: Mapping[str, Collection[str]] = field(default_factory=dict)
+    classes: frozenset[str] = CLASSES
 
     def claim_spec(self, name: str) -> Spec | None:
         """Return the spec of a claim."""

@@ -14,7 +14,7 @@ from hami.quota import quota_names
 from hami.requests import Valid
 from kube.errors import ConnectionFailedError
 from kube.objects import JsonObject
-from webhook.booking import tariff_of
+from webhook.booking import Tariff
 from webhook.claims import Translation, translate
 from webhook.devicewish import TranslationSettings
 from webhook.facts import ClusterFacts
@@ -159,7 +159,7 @@ class Replica:
         names = quota_names(CONFIG.nvidia, CONFIG.vendors)
         self.prices = Prices(
             names=names,
-            tariff=tariff_of(names[0]),
+            tariff=Tariff(names=names[0]),
             read_pod=pod_reader(CONFIG),
             expected_templates=expected_templates,
         )

@@ -6,11 +6,12 @@ import pytest
 
 from hami.deviceconfig import DeviceConfig
 from hami.quota import Cost, quota_names
-from webhook.booking import Tariff, cost_of_claim, cost_of_spec, tariff_of
+from webhook.booking import Tariff, cost_of_claim, cost_of_spec
+from webhook.claimspec import CLASSES
 from webhook.facts import ClusterFacts
 
 GPU, MEMORY, CORES = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores"
-TARIFF = tariff_of(quota_names(DeviceConfig().nvidia, ())[0], frozenset({"lab.example"}))
+TARIFF = Tariff(names=quota_names(DeviceConfig().nvidia, ())[0], classes=CLASSES | {"lab.example"})
 FACTS = ClusterFacts(
     gpus_by_memory_mib={24000: 2, 80000: 1},
     gpus_by_shares={10: 3},

@@ -20,6 +20,7 @@ from webhook.claimadmission import ClaimAdmission
 from webhook.rendering import claim_spec
 from webhook.review import Review, Verdict
 from webhook.sharerequest import ShareRequest
+from webhook.shares import ClaimRules
 
 DRA = "resource.k8s.io"
 
@@ -135,8 +136,9 @@ def test_shares_without_limits_are_for_granted_namespaces(server: ServerThread) 
 def test_a_core_policy_of_the_administrator_is_allowed(server: ServerThread) -> None:
     """What translated claims have everywhere is not held against them, and nothing more."""
     client = server.client("webhook")
+    rules = ClaimRules(may_ignore_cores=True)
     admission = ClaimAdmission(
-        KnownCluster(), client, uncontrolled_namespaces=(), quota=None, core_policy="disable"
+        KnownCluster(), client, uncontrolled_namespaces=(), quota=None, rules=rules
     )
     said = []
     for more in ({"core_policy": "disable"}, {"enforcement": "none"}):

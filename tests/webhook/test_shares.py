@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.claims_known import a_config, a_spec, with_configs
+from webhook.claimspec import CLASSES
 from webhook.facts import ClusterFacts
 from webhook.shares import ClaimRules, check_claim_spec
 
@@ -51,6 +52,26 @@ def asking(device_class: str = "share.gpuslice.io", **asked: Any) -> dict[str, A
 def test_possible(spec: dict[str, Any]) -> None:
     """What the documents offer is taken, in their own units and with or without our domain."""
     assert said(spec) == []
+
+
+LAB = ClaimRules(classes=CLASSES | {"lab.example"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        (asking("lab.example", memory="81Gi"), "MemoryExceedsGpu"),
+        (asking("lab.example", memroy="1Gi"), "UnknownCapacity"),
+        (asking("lab.example", memory="1Gi", cores="101"), "CoresOutOfRange"),
+        (asking("lab.example", memory="10Gi", multiprocessors="14"), "MemoryExceedsGpu"),
+        (asking("lab.example", memory="80Gi", shares="20", cores="50"), None),
+        (asking("lab.example", memory="9984Mi", multiprocessors="14"), None),
+    ],
+)
+def test_classes_of_an_administrator(spec: dict[str, Any], code: str | None) -> None:
+    """They are held to the same, once they are named; MIG devices are told by what is asked."""
+    assert said(spec) == []
+    assert [each.partition(":")[0] for each in said(spec, LAB)] == [code] * (code is not None)
 
 
 @pytest.mark.parametrize(

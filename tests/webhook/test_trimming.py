@@ -8,7 +8,7 @@ from kube.objects import JsonObject
 from kube.store import UnwantedError
 from tests.webhook.translating import a_container, a_pod
 from webhook import trimming
-from webhook.claimspec import is_limited
+from webhook.claimspec import CLASSES, is_limited
 
 TEMPLATE = "gpuslice-" + "0" * 40
 
@@ -47,8 +47,8 @@ def a_claim(*requests: JsonObject, **status: Any) -> JsonObject:
     return an_item(spec={"devices": {"requests": list(requests), "config": config}}, status=status)
 
 
-claim = trimming.claims_of(trimming.OWN_CLASSES)
-template = trimming.templates_of(trimming.OWN_CLASSES)
+claim = trimming.claims_of(CLASSES)
+template = trimming.templates_of(CLASSES)
 
 
 def test_metadata_loses_what_nobody_reads() -> None:
@@ -195,7 +195,7 @@ def test_templates_of_other_classes_are_kept_if_they_were_named() -> None:
     """An administrator may have a class of his own."""
     request = {"name": "gpu", "firstAvailable": [{"name": "a", "deviceClassName": "lab.example"}]}
     item = a_template("training", spec={"devices": {"requests": [request]}})
-    assert trimming.templates_of({"lab.example"})(item)
+    assert trimming.templates_of({"lab.example"})(item).claim_spec == item["spec"]["spec"]
     with pytest.raises(UnwantedError):
         template(item)
 
