@@ -140,6 +140,7 @@ def pod_rules(settings: WebhookSettings, config: DeviceConfig) -> PodRules:
         force_overwrite=settings.force_overwrite,
         least_memory_mib=settings.minimum_share_mib,
         uncontrolled_namespaces=settings.uncontrolled_namespaces,
+        classes=device_classes(settings),
         environment_warns=settings.share_environment == "warning",
         promotes=settings.uncontrolled_shares == "whole-gpu",
     )

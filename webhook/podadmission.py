@@ -23,6 +23,7 @@ from kube.objects import JsonObject
 from webhook import podrules
 from webhook.access import Access
 from webhook.claims import Translation, TranslationSettings, translate
+from webhook.claimspec import CLASSES
 from webhook.environment import (
     EnvironmentRules,
     check_environment,
@@ -83,6 +84,8 @@ class PodRules:
     least_memory_mib: int = 512
     """Smaller shares are warned about."""
     uncontrolled_namespaces: Collection[str] = ()
+    classes: frozenset[str] = CLASSES
+    """DeviceClasses that give devices of ours."""
     environment_warns: bool = False
     """Variables that undo limits are a warning."""
     promotes: bool = False
@@ -160,7 +163,9 @@ class PodAdmission:
             if not chosen.take:
                 warned = (*read.warnings, *((chosen.warning,) if chosen.warning else ()))
                 return _Outcome(reasons=tuple(found), warnings=warned)
-        lookup = NamespaceLookup(self._view, namespace, more_templates=known)
+        lookup = NamespaceLookup(
+            self._view, namespace, more_templates=known, classes=self._rules.classes
+        )
         return self._with_devices(pod, lookup, read, tuple(found), claims_serve=claims_serve)
 
     def _unreadable(self, pod: JsonObject, namespace: str, read: Invalid) -> _Outcome:

@@ -14,13 +14,17 @@ from gpu.refusal import Refusal
 from hami.containers import Container, ContainerKind, all_containers
 from hami.wording import shown
 from kube.objects import JsonObject
-from webhook.claimspec import is_limited, objects
+from webhook.claimspec import CLASSES, is_limited, objects
 
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
 class ClaimLookup(Protocol):
     """What is known of one namespace."""
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """Return the DeviceClasses that give devices of ours."""
 
     def claim_spec(self, name: str) -> JsonObject | None:
         """Return the spec of a ResourceClaim."""
@@ -54,10 +58,12 @@ class NamespaceLookup:
         namespace: str,
         *,
         more_templates: Mapping[str, JsonObject] | None = None,
+        classes: frozenset[str] = CLASSES,
     ) -> None:
         """Prepare; *more_templates* are specs of claims by template, there already or not."""
         self._objects = objects
         self.namespace = namespace
+        self.classes = classes
         self.more_templates = more_templates or {}
 
     def claim_spec(self, name: str) -> JsonObject | None:
@@ -114,7 +120,7 @@ def limited_claims(pod: JsonObject, lookup: ClaimLookup) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for entry, claim, template in _entries(pod):
         spec = lookup.claim_spec(claim) if claim else lookup.template_spec(template)
-        if spec is not None and is_limited(spec):
+        if spec is not None and is_limited(spec, classes=lookup.classes):
             # Of a template each entry gets a claim of its own.
             found[entry] = f"claim {claim}" if claim else f"entry {entry}"
     return found

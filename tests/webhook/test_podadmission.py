@@ -354,6 +354,11 @@ def test_two_containers_on_one_share_claim_are_refused() -> None:
     pod = a_pod(*containers, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
     verdict = Door(view=KnownCluster(stored_claims=(claim,))).ask(pod)
     assert "ShareUsedByManyContainers" in verdict.message
+    asked["deviceClassName"] = "lab.example"
+    door = Door(view=KnownCluster(stored_claims=(claim,)))
+    assert door.ask(pod).allowed
+    door.rules = lambda rules: replace(rules, classes=rules.classes | {"lab.example"})
+    assert "ShareUsedByManyContainers" in door.ask(pod).message
 
 
 def test_no_containers() -> None:

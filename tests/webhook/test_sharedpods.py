@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.webhook.claims_known import Known, a_config, a_spec, with_configs
+from webhook.claimspec import CLASSES
 from webhook.sharedpods import NamespaceLookup, check_pod_claims
 
 SHARE, WHOLE = a_spec("3000Mi"), a_spec()
@@ -99,6 +100,22 @@ def test_what_is_limited(spec: dict[str, Any], *, limited: bool) -> None:
     """It follows from what is asked, not from the class, and from the config that counts."""
     pod = a_pod([BY_CLAIM], a_container("a", "gpu"), a_container("b", "gpu"))
     assert bool(said(pod, Known(claims={"share": spec}))) is limited
+
+
+@pytest.mark.parametrize(
+    ("asked", "limited"),
+    [({}, False), ({"memory": "1Gi"}, True), ({"memory": "1Gi", "multiprocessors": "14"}, False)],
+)
+def test_what_is_limited_of_a_class_of_an_administrator(
+    asked: dict[str, str], *, limited: bool
+) -> None:
+    """Where it was named as one of ours, a part of a GPU is; MIG devices are not."""
+    capacity = {"requests": asked}
+    spec = a_spec(device_class="lab.example", capacity=capacity)
+    pod = a_pod([BY_CLAIM], a_container("a", "gpu"), a_container("b", "gpu"))
+    assert said(pod, Known(claims={"share": spec})) == []
+    known = Known(claims={"share": spec}, classes=CLASSES | {"lab.example"})
+    assert bool(said(pod, known)) is limited
 
 
 def test_two_pods() -> None:
