@@ -31,6 +31,8 @@ class Chosen:
     score: float
     fitting: int = 0
     """How many nodes were known to fit; 0 where nobody counted."""
+    words: tuple[str, ...] = ()
+    """The vendors whose devices are in it."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Dry only: why others do not fit, by node."""
 
