@@ -17,11 +17,12 @@ from typing import Any, Final, Protocol
 
 from hami.containers import ContainerKind, JsonObject
 from hami.deviceconfig import NvidiaConfig
+from hami.poddevices import decode_pod_devices
+from hami.reading import Undecodable
 from hami.requests import NVIDIA, ContainerRequest, DeviceRequest
 
 ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 """The annotation in which HAMi's device plugin tells what an NVIDIA pod got."""
-_DEVICE_FIELDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,19 +186,15 @@ def ended_init_containers(pod: JsonObject) -> frozenset[str]:
 def allocated_mib(pod: JsonObject, containers: int) -> tuple[int, ...]:
     """Return the NVIDIA memory that each of *containers* was given, or nothing.
 
-    The annotation has a slot for each container, closed by `;`, and in it the devices, closed by
-    `:`. One with another number of slots says nothing about which container is meant.
+    A list that cannot be read, or has other places than containers, says nothing.
     """
     text = _mapping(_mapping(pod.get("metadata")).get("annotations")).get(ALLOCATED)
     if not isinstance(text, str) or not text:
         return ()
-    slots = text.removesuffix(";").split(";")
-    if len(slots) != containers:
+    slots = decode_pod_devices(text, containers)
+    if isinstance(slots, Undecodable):
         return ()
-    try:
-        return tuple(sum(map(_device_mib, filter(None, slot.split(":")))) for slot in slots)
-    except ValueError:
-        return ()
+    return tuple(sum(device.memory_mib for device in devices) for devices in slots)
 
 
 def _of_container(
@@ -236,14 +233,6 @@ def _of_device(
         unsized = frozenset({names.memory})
     kept = {name: amount for name, amount in amounts.items() if name and amount > 0}
     return Cost(amounts=kept, unsized=unsized)
-
-
-def _device_mib(text: str) -> int:
-    fields = text.split(",")
-    if len(fields) != _DEVICE_FIELDS or not (fields[2].isascii() and fields[2].isdecimal()):
-        message = f"`{text[:64]}` is no device"
-        raise ValueError(message)
-    return int(fields[2][:18])
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -24,7 +24,6 @@ _QUANTITIES = {
 _NUMBERS = {
     "hami/amounts.py": "what pods ask",
     "hami/preference_reading.py": "scoring weights",
-    "hami/quota.py": "what HAMi's annotations say was given",
 }
 """Who makes numbers of texts."""
 
