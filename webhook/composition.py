@@ -5,14 +5,11 @@ way, so the Lease is given back before the watches end and another replica can t
 """
 
 import socket
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from gpu.names import DRIVER
 from hami import deviceconfig
@@ -29,13 +26,14 @@ from webhook.booking import Tariff
 from webhook.claimadmission import ClaimAdmission
 from webhook.claims import TranslationSettings
 from webhook.claimspec import CLASSES
-from webhook.leaderforward import LeaderForward
+from webhook.leaderforward import LeaderForward, Trust
 from webhook.mode import Mode, ModeProbe
 from webhook.parts import Parts, StartError, Surroundings
 from webhook.podadmission import PodAdmission, PodRules
 from webhook.quotabooks import Books
 from webhook.quotacheck import QuotaCheck
 from webhook.quotaevents import QuotaEvents
+from webhook.quotafigures import QuotaFigures
 from webhook.quotafresh import ApiLists
 from webhook.quotausage import Prices, pod_reader
 from webhook.settings import WebhookSettings
@@ -57,7 +55,8 @@ def make_parts(surroundings: Surroundings) -> Parts:
     config = device_config(settings)
     knowing = _Knowing.of(surroundings, config)
     writers = NodeWriters(surroundings.client)
-    quota = _quota(surroundings, config, knowing) if settings.quota else None
+    forward = _forward(surroundings)
+    quota = _quota(surroundings, config, knowing, forward) if settings.quota else None
     rules = pod_rules(settings, config)
     pods = PodAdmission(
         rules,
@@ -91,11 +90,18 @@ def make_parts(surroundings: Surroundings) -> Parts:
         pace=TemplatePace(grace_s=settings.template_grace_s),
     )
     if quota is not None:
-        surroundings.metrics.registry.register(_QuotaFigures(quota, knowing.view))
+        surroundings.metrics.registry.register(QuotaFigures(quota, knowing.view))
     return Parts(
         mutate=admission.mutate,
         validate=admission.validate,
-        background=(knowing.view, knowing.mode, knowing.elector, templates),
+        background=(
+            knowing.view,
+            knowing.mode,
+            knowing.elector,
+            _Ended(knowing.events.close),
+            _Ended(forward.close),
+            templates,
+        ),
         services=() if quota is None else (quota.run,),
         ready_checks={"mode": knowing.mode.problem, "view": knowing.not_synced},
     )
@@ -218,7 +224,18 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _quota(surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing) -> QuotaCheck:
+def _forward(surroundings: Surroundings) -> LeaderForward:
+    settings = surroundings.settings
+    return LeaderForward(
+        identity=settings.pod_name or socket.gethostname(),
+        server_name=settings.hosts[0],
+        tls=Trust(surroundings.authorities),
+    )
+
+
+def _quota(
+    surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing, forward: LeaderForward
+) -> QuotaCheck:
     settings, view = surroundings.settings, knowing.view
     names = quota_names(config.nvidia, config.vendors)
     prices = Prices(
@@ -242,46 +259,20 @@ def _quota(surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing) 
             view, prices, fresh=ApiLists(surroundings.client), follows_pod=knowing.follows_pod
         ),
         leadership=knowing.elector,
-        forward=LeaderForward(
-            identity=settings.pod_name or socket.gethostname(),
-            server_name=settings.hosts[0],
-            tls=_Trust(surroundings.authorities),
-        ),
+        forward=forward,
         on_leading=events.begin_to_lead,
     )
 
 
-class _Trust:
-    """The context by which the leader is checked, made anew when the authorities change."""
+class _Ended:
+    """Something that began when it was made, and has to be ended."""
 
-    def __init__(self, authorities: Callable[[], bytes | None]) -> None:
-        self._authorities = authorities
-        self._made: tuple[bytes | None, ssl.SSLContext] | None = None
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
 
-    def __call__(self) -> ssl.SSLContext:
-        """Return it; without authorities of our own those of the system count."""
-        bundle = self._authorities()
-        if self._made is None or self._made[0] != bundle:
-            context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
-            self._made = (bundle, context)
-        return self._made[1]
+    def start(self) -> None:
+        """Do nothing."""
 
-
-class _QuotaFigures(Collector):
-    """Used amounts and limits, computed when they are asked for."""
-
-    def __init__(self, quota: QuotaCheck, view: ClusterView) -> None:
-        self._quota = quota
-        self._view = view
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield both for every bound of every namespace."""
-        labels = ["namespace", "quota", "key"]
-        used = GaugeMetricFamily("gpuslice_quota_used", "What a GPU quota counts.", labels=labels)
-        limit = GaugeMetricFamily("gpuslice_quota_limit", "What it allows.", labels=labels)
-        for each in self._quota.figures(self._view.namespaces_with_quotas()):
-            values = [each.namespace, each.quota, each.key]
-            used.add_metric(values, each.used)
-            if each.limit is not None:
-                limit.add_metric(values, each.limit)
-        yield from (used, limit)
+    def stop(self) -> None:
+        """End it."""
+        self._end()

@@ -65,6 +65,9 @@ class LeaderForward:
 
     async def __call__(self, review: Review, path: str, address: str) -> tuple[Refusal, ...]:
         """Return what the leader at *address* has against *review*; raises `LeaderSilentError`."""
+        if self._closed:
+            message = "this replica ends"
+            raise LeaderSilentError(message)
         body = body_of(marked(review, self._identity))
         loop = asyncio.get_running_loop()
         try:
@@ -81,10 +84,10 @@ class LeaderForward:
 
     def close(self) -> None:
         """End the threads without waiting for answers."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for connection in idle:
             connection.close()
 
@@ -135,6 +138,23 @@ class LeaderForward:
             message = f"status {response.status}"
             raise HTTPException(message)
         return answer
+
+
+class Trust:
+    """The context by which the leader is checked, made anew when the authorities change."""
+
+    def __init__(self, authorities: Callable[[], bytes | None]) -> None:
+        """Prepare; *authorities* are asked for each connection, PEM."""
+        self._authorities = authorities
+        self._made: tuple[bytes | None, ssl.SSLContext] | None = None
+
+    def __call__(self) -> ssl.SSLContext:
+        """Return it; without authorities of our own those of the system count."""
+        bundle = self._authorities()
+        if self._made is None or self._made[0] != bundle:
+            context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
+            self._made = (bundle, context)
+        return self._made[1]
 
 
 class _Connection(HTTPConnection):

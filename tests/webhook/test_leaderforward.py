@@ -2,11 +2,13 @@
 
 import asyncio
 import ssl
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from gpu.refusal import Refusal
+from tests.patience import eventually
 from tests.webhook.quotaworld import pod, review
 from tests.webhook.serving import HOST, Served, served
 from webhook.leaderforward import (
@@ -91,10 +93,34 @@ def test_a_server_that_nobody_vouches_for_is_not_asked() -> None:
             forward = LeaderForward(
                 identity="two", server_name="other.example", tls=lambda: context, timeout_s=5
             )
-            await forward(ASKED, MUTATE_PATH, address)
+            try:
+                await forward(ASKED, MUTATE_PATH, address)
+            finally:
+                forward.close()
 
         with pytest.raises(LeaderSilentError):
             asyncio.run(asking())
+
+
+def test_who_ends_asks_nobody_any_more() -> None:
+    """Threads and connections end, and a question that comes too late has an answer."""
+
+    async def asking() -> None:
+        forward = LeaderForward(
+            identity="ending", server_name=HOST, tls=context_of(server), timeout_s=5
+        )
+        assert await forward(ASKED, MUTATE_PATH, f"{HOST}:{server.port}") == ()
+        started.update(each for each in threading.enumerate() if each.name.startswith("to-leader"))
+        forward.close()
+        with pytest.raises(LeaderSilentError, match="this replica ends"):
+            await forward(ASKED, MUTATE_PATH, f"{HOST}:{server.port}")
+
+    before = set(threading.enumerate())
+    started: set[threading.Thread] = set()
+    with served() as server:
+        asyncio.run(asking())
+        assert started - before
+        eventually(lambda: not (started - before).intersection(threading.enumerate()))
 
 
 @pytest.mark.parametrize("address", [f"{HOST}:1", "nonsense", "[::1]:1", f"{HOST}:x"])
