@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import structlog
 
+from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
 from sim.apiserver.users import SCHEDULER
@@ -23,6 +24,7 @@ from sim.loopthread import LoopThread
 from sim.node import Node, NodeHandle, NodeSpec
 from sim.scheduler import scheduler
 from sim.scheduler.cel import fault_of
+from sim.scheduler.extender_policy import read_policies
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +43,8 @@ class Cluster:
 
     The directory's path must be short (about 50 bytes with the name of the node), since plugins
     make sockets below it and a unix socket's path ends at 107 bytes; `ValueError` if not even
-    our own driver's fit.
+    our own driver's fit. *extenders* are what a KubeSchedulerConfiguration has under that name;
+    they need not answer yet.
     """
 
     def __init__(
@@ -51,7 +54,9 @@ class Cluster:
         version: str = "1.37",
         *,
         timing: Timing | None = None,
+        extenders: Sequence[JsonObject] = (),
     ) -> None:
+        self._extenders = read_policies(extenders)
         self._directory = directory
         self._version = version
         self._nodes = {
@@ -160,7 +165,11 @@ class Cluster:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
         self._spawn("controllers", suite.run(self.api))
-        scheduling = scheduler.run(self.api.as_user(SCHEDULER), profile=_minor(self._version))
+        scheduling = scheduler.run(
+            self.api.as_user(SCHEDULER),
+            profile=_minor(self._version),
+            extenders=self._extenders,
+        )
         self._spawn("scheduler", scheduling)
         for node in self._nodes.values():
             await node.start(self.api)

@@ -5,7 +5,7 @@ selector and required node affinity, and extended resources that device plugins 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kube.objects import JsonObject
 from kube.quantity import parse
@@ -22,10 +22,12 @@ def unfit(
     pods: Iterable[JsonObject],
     *,
     by_claims: Collection[str] = (),
+    uncounted: Collection[str] = (),
 ) -> str:
     """Return why *node* cannot run *pod* beside *pods*, in the scheduler's words, or nothing.
 
-    *by_claims* are resources that claims serve on nodes that do not offer them.
+    *by_claims* are resources that claims serve on nodes that do not offer them; *uncounted* are
+    those that an extender counts.
     """
     spec, node_spec = pod["spec"], node.get("spec") or {}
     tolerations = spec.get("tolerations") or ()
@@ -36,7 +38,12 @@ def unfit(
         return f"node(s) had untolerated taint {taint_text(taint)}"
     if not _chosen(spec, node):
         return "node(s) didn't match Pod's node affinity/selector"
-    return _lacking(pod, node, pods, by_claims)
+    asked = {
+        resource: nanos
+        for resource, nanos in _extended(pod).items()
+        if resource not in uncounted and (resource not in by_claims or offers(node, resource))
+    }
+    return _lacking(asked, node, pods)
 
 
 def _chosen(spec: JsonObject, node: JsonObject) -> bool:
@@ -49,14 +56,7 @@ def _chosen(spec: JsonObject, node: JsonObject) -> bool:
     return required is None or selects(required, here)
 
 
-def _lacking(
-    pod: JsonObject, node: JsonObject, pods: Iterable[JsonObject], by_claims: Collection[str]
-) -> str:
-    asked = {
-        resource: nanos
-        for resource, nanos in _extended(pod).items()
-        if resource not in by_claims or offers(node, resource)
-    }
+def _lacking(asked: Mapping[str, int], node: JsonObject, pods: Iterable[JsonObject]) -> str:
     if not asked:
         return ""
     offered = (node.get("status") or {}).get("allocatable") or {}

@@ -4,9 +4,14 @@ Every pod that could not be placed is looked at again whenever a claim, slice, c
 taints or node changes or another pod ends. A decision is written in the order of Kubernetes:
 finalizer and allocation of each claim, then its reservation for the pod, then the binding; what
 fails halfway is found in the claims by the next attempt, which starts from what is written.
+
+Extenders are asked after the scheduler's own rules. One that binds does so beside the scheduling
+of other pods, as it may take its time; until it has answered, its pod counts as bound.
 """
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -15,32 +20,42 @@ from sim.apiserver.api import STRATEGIC_PATCH, Api
 from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import timestamp
 from sim.scheduler.allocator import Allocator
-from sim.scheduler.extended import Extended
+from sim.scheduler.claimwriting import ClaimWriting
+from sim.scheduler.errors import SchedulerError
+from sim.scheduler.extender_calls import ExtenderError
+from sim.scheduler.extender_policy import ExtenderPolicy, ignored_by_scheduler
+from sim.scheduler.extending import Extenders
 from sim.scheduler.mirror import Mirror
 from sim.scheduler.nodefilter import finished
-from sim.scheduler.placement import Placed, View, place
-from sim.scheduler.podclaims import WaitingError, reserves
+from sim.scheduler.placement import Found, Placed, Unplaced, View, search
+from sim.scheduler.podclaims import WaitingError
 from sim.scheduler.reasons import Pending, pending, waiting_for
 from sim.scheduler.verdicts import DeviceVerdict
 
 log = structlog.get_logger(__name__)
 
 NAME = "default-scheduler"
-FINALIZER = "resource.kubernetes.io/delete-protection"
 _RETRY_S = 0.5
 
 
-async def run(api: Api, *, profile: str) -> None:
+async def run(api: Api, *, profile: str, extenders: Sequence[ExtenderPolicy] = ()) -> None:
     """Schedule until cancelled, by the rules of release *profile*."""
-    await Scheduler(api, Allocator(profile)).run()
+    await Scheduler(api, Allocator(profile), extenders).run()
 
 
 class Scheduler:
     """One scheduler of one cluster; call it in the loop of the API server."""
 
-    def __init__(self, api: Api, allocator: Allocator) -> None:
+    def __init__(
+        self, api: Api, allocator: Allocator, extenders: Sequence[ExtenderPolicy] = ()
+    ) -> None:
         self._api = api
         self._allocator = allocator
+        self._extenders = Extenders(extenders)
+        self._uncounted = ignored_by_scheduler(extenders)
+        self._assumed: dict[ObjectKey, JsonObject] = {}
+        """Pods that an extender is binding, with their nodes."""
+        self._tasks: asyncio.TaskGroup | None = None
         self._pending: dict[ObjectKey, Pending] = {}
         self._tried: dict[ObjectKey, int] = {}
         """The number of moves in the cluster when a pod was tried last."""
@@ -48,6 +63,7 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._pods = Mirror(api, "pods", self._pod_changed)
         self._claims = Mirror(api, "resourceclaims", self._moved)
+        self._writing = ClaimWriting(api, self._claims)
         self._slices = Mirror(api, "resourceslices", self._moved)
         self._classes = Mirror(api, "deviceclasses", self._moved)
         self._nodes = Mirror(api, "nodes", self._moved)
@@ -58,6 +74,7 @@ class Scheduler:
         devices = (self._claims, self._slices, self._classes, self._rules)
         mirrors = (self._pods, self._nodes, *devices)
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             for mirror in mirrors:
                 tasks.create_task(mirror.run())
             for mirror in mirrors:
@@ -86,7 +103,8 @@ class Scheduler:
     def _due(self, key: ObjectKey) -> JsonObject | None:
         pod = self._pods.items.get(key)
         tried = self._tried.get(key) == self._moves
-        return None if pod is None or tried or not _waits(pod) else pod
+        bound = key in self._assumed
+        return None if pod is None or tried or bound or not _waits(pod) else pod
 
     async def _try(self, key: ObjectKey, pod: JsonObject) -> None:
         self._tried[key] = self._moves
@@ -99,85 +117,91 @@ class Scheduler:
             log.exception("scheduling crashed", pod=str(key))
 
     async def _schedule(self, pod: JsonObject) -> None:
+        view = self._view()
         try:
-            found = place(pod, self._view(), self._allocator)
+            found = await self._place(pod, view)
         except WaitingError as waiting:
             await self._set_pending(pod, waiting_for(waiting))
+            return
+        except ExtenderError as error:
+            await self._failed(pod, error)
             return
         if isinstance(found, Placed):
             await self._bind(pod, found)
             return
         await self._set_pending(pod, pending(found))
         if found.stranded:
-            await self._deallocate(found.stranded[0])
+            await self._writing.deallocate(found.stranded[0])
+
+    async def _place(self, pod: JsonObject, view: View) -> Placed | Unplaced:
+        """Choose a node by the scheduler's own rules and by those of its extenders."""
+        found = search(pod, view, self._allocator)
+        if isinstance(found, Unplaced):
+            return found
+        placed = {each.node: each for each in found.placed}
+        nodes = {node["metadata"]["name"]: node for node in view.nodes}
+        left = await self._extenders.narrow(pod, {name: nodes[name] for name in placed})
+        kept = Found(
+            placed=tuple(placed[name] for name in left.nodes),
+            claims=found.claims,
+            refusals={**found.refusals, **left.refusals},
+            verdicts=found.verdicts,
+        )
+        if len(kept.placed) > 1:
+            scores = await self._extenders.scores(pod, {name: nodes[name] for name in left.nodes})
+            scored = (replace(it, score=it.score + scores[it.node]) for it in kept.placed)
+            kept = replace(kept, placed=tuple(scored))
+        return kept.best() or kept.unplaced()
 
     def _view(self) -> View:
         return View(
             nodes=tuple(self._nodes.items.values()),
-            pods=self._pods.items,
+            pods={**self._pods.items, **self._assumed} if self._assumed else self._pods.items,
             claims=self._claims.items,
             slices=tuple(self._slices.items.values()),
             classes={key.name: item for key, item in self._classes.items.items()},
             rules=tuple(self._rules.items.values()),
+            left_to_extenders=self._uncounted,
         )
 
     async def _bind(self, pod: JsonObject, placed: Placed) -> None:
-        pending = list(placed.claims.pending)
-        if placed.extended:
-            pending.append(await self._make_claim(placed.extended, pod))
-        for claim, allocation in zip(pending, placed.allocations, strict=True):
-            await self._reserve(claim, pod, allocation)
-        for claim in placed.claims.allocated:
-            if not reserves(claim, pod):
-                await self._reserve(claim, pod, None)
+        await self._writing.allocate(pod, placed)
+        if self._extenders.binds(pod) and self._tasks:
+            self._assumed[key_of(pod)] = {**pod, "spec": {**pod["spec"], "nodeName": placed.node}}
+            self._tasks.create_task(self._bind_by_extender(pod, placed.node))
+        else:
+            await self._bind_here(pod, placed.node)
+
+    async def _bind_by_extender(self, pod: JsonObject, node: str) -> None:
         key = key_of(pod)
-        await self._api.bind(key.name, key.namespace, node=placed.node)
-        self._pods.put(await self._api.get("pods", key.name, key.namespace))
+        try:
+            if await self._extenders.bind(pod, node):
+                self._bound(key, await self._api.get("pods", key.name, key.namespace))
+            else:
+                await self._bind_here(pod, node)
+        except (ExtenderError, StatusError) as error:
+            await self._failed(pod, error)
+        finally:
+            self._assumed.pop(key, None)
+            self._moved()
+
+    async def _bind_here(self, pod: JsonObject, node: str) -> None:
+        key = key_of(pod)
+        await self._api.bind(key.name, key.namespace, node=node)
+        self._bound(key, await self._api.get("pods", key.name, key.namespace))
+
+    def _bound(self, key: ObjectKey, pod: JsonObject) -> None:
+        self._pods.put(pod)
         self._pending.pop(key, None)
-        log.info("pod bound", pod=str(key), node=placed.node)
+        log.info("pod bound", pod=str(key), node=pod["spec"].get("nodeName", ""))
 
-    async def _make_claim(self, extended: Extended, pod: JsonObject) -> JsonObject:
-        """Make the claim for extended resources, and note it in the pod for its kubelet."""
-        metadata = {key: it for key, it in extended.claim["metadata"].items() if key != "name"}
-        claim = await self._api.create("resourceclaims", {**extended.claim, "metadata": metadata})
-        self._claims.put(claim)
-        status = {
-            "resourceClaimName": claim["metadata"]["name"],
-            "requestMappings": list(extended.mappings),
-        }
-        key = key_of(pod)
-        await self._api.patch(
-            "pods",
-            key.name,
-            {"status": {"extendedResourceClaimStatus": status}},
-            namespace=key.namespace,
-            content_type=STRATEGIC_PATCH,
-            subresource="status",
-        )
-        return claim
-
-    async def _reserve(
-        self, claim: JsonObject, pod: JsonObject, allocation: JsonObject | None
-    ) -> None:
-        if FINALIZER not in (claim["metadata"].get("finalizers") or ()):
-            finalizers = [*(claim["metadata"].get("finalizers") or ()), FINALIZER]
-            metadata = {**claim["metadata"], "finalizers": finalizers}
-            claim = await self._api.update("resourceclaims", {**claim, "metadata": metadata})
-            self._claims.put(claim)
-        status = dict(claim.get("status") or {})
-        if allocation is not None:
-            status["allocation"] = {**allocation, "allocationTimestamp": timestamp()}
-        status["reservedFor"] = [*(status.get("reservedFor") or ()), _reference(pod)]
-        await self._write_status({**claim, "status": status})
-
-    async def _deallocate(self, claim: JsonObject) -> None:
-        """Free a claim that nobody uses, so that it can be allocated where the pod can run."""
-        log.info("claim deallocated", claim=str(key_of(claim)))
-        kept = {key: value for key, value in claim["status"].items() if key != "allocation"}
-        await self._write_status({**claim, "status": kept})
-
-    async def _write_status(self, claim: JsonObject) -> None:
-        self._claims.put(await self._api.update("resourceclaims", claim, subresource="status"))
+    async def _failed(self, pod: JsonObject, error: SchedulerError | StatusError) -> None:
+        """Say what went wrong at *pod*, and try it again soon."""
+        try:
+            await self._set_pending(pod, Pending(reason="SchedulerError", message=str(error)))
+        except StatusError as gone:
+            log.info("pod cannot be told", pod=str(key_of(pod)), error=str(gone))
+        self._retry(key_of(pod))
 
     async def _set_pending(self, pod: JsonObject, why: Pending) -> None:
         key = key_of(pod)
@@ -232,11 +256,6 @@ def _waits(pod: JsonObject) -> bool:
         or pod["metadata"].get("deletionTimestamp")
         or finished(pod)
     )
-
-
-def _reference(pod: JsonObject) -> JsonObject:
-    metadata = pod["metadata"]
-    return {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
 
 
 def _says(pod: JsonObject, why: Pending) -> bool:

@@ -1,7 +1,7 @@
 """A store with a scheduler at work, and pods and claims for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -9,6 +9,7 @@ from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
 from sim.scheduler.allocator import Allocator
 from sim.scheduler.cel import fault_of
+from sim.scheduler.extender_policy import read_policies
 from sim.scheduler.scheduler import Scheduler
 
 DRIVER = "gpu.example.com"
@@ -118,9 +119,11 @@ def scheduled(pod: Json) -> Json:
 
 
 @asynccontextmanager
-async def scheduling(server: ApiServer, version: str = "1.36") -> AsyncIterator[Scene]:
-    """Run a scheduler on *server*."""
-    scheduler = Scheduler(server.api, Allocator(version))
+async def scheduling(
+    server: ApiServer, version: str = "1.36", extenders: Sequence[Json] = ()
+) -> AsyncIterator[Scene]:
+    """Run a scheduler on *server*, with *extenders* as its configuration has them."""
+    scheduler = Scheduler(server.api, Allocator(version), read_policies(extenders))
     task = asyncio.create_task(scheduler.run())
     try:
         yield Scene(server.api, scheduler)

@@ -4,7 +4,7 @@ import asyncio
 
 from kube.objects import ObjectKey
 from sim.apiserver.server import ApiServer
-from sim.scheduler.scheduler import FINALIZER
+from sim.scheduler.claimwriting import FINALIZER
 from tests.sim.scheduler.scene import Scene, played, scheduled, scheduling
 
 
