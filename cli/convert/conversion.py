@@ -16,6 +16,7 @@ import jsonpatch
 from cli.convert.telling import Telling
 from cli.convert.tidying import drop_emptied, drop_record
 from cli.convert.workloads import is_list, keys_in, path_to_pod, pod_in, with_pod
+from gpu.refusal import Refusal
 from hami.deviceconfig import DeviceConfig
 from hami.keys import is_scheduler_owned
 from hami.preference_reading import annotations_of
@@ -24,10 +25,18 @@ from hami.resources import read
 from kube.objects import JsonObject
 from webhook import podrules
 from webhook.claims import Translation, TranslationSettings, translate
+from webhook.claimspec import objects
 from webhook.environment import EnvironmentRules, check_environment
 from webhook.facts import ClusterFacts
 
 _NAME_MAX: Final = 253
+_NO_POD: Final = Refusal(
+    code="PodMalformed",
+    field="metadata, spec",
+    value="",
+    limit="there is something else where a pod has objects and lists",
+    remedy="let `kubectl apply --dry-run=server` say where",
+)
 _SHARES: Final = 10
 """As many as an agent publishes of a GPU unless told otherwise; for `mutex`."""
 
@@ -104,7 +113,11 @@ class Converter:
         if isinstance(said, Invalid) or isinstance(made, Invalid) or told.refusals:
             told.refuse(made.reasons if isinstance(made, Invalid) else ())
             return Converted(item=pod, warnings=told.warnings, refusals=told.refusals)
-        new: JsonObject = jsonpatch.apply_patch(deepcopy(pod), list(made.patch))
+        try:
+            new: JsonObject = jsonpatch.apply_patch(deepcopy(pod), list(made.patch))
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException):
+            told.refuse([_NO_POD])
+            return Converted(item=pod, warnings=told.warnings, refusals=told.refusals)
         drop_record(new, pod)
         drop_emptied(new, pod)
         templates = self._named(new, made.templates, owner)
@@ -124,8 +137,8 @@ class Converter:
     ) -> tuple[JsonObject, ...]:
         """Give the templates of *pod* readable names, in it and in what is returned."""
         made: dict[str, JsonObject] = {}
-        for entry in pod["spec"].get("resourceClaims", ()):
-            hashed = entry.get("resourceClaimTemplateName")
+        for _, entry in objects(pod["spec"], "resourceClaims"):
+            hashed = str(entry.get("resourceClaimTemplateName"))
             if hashed not in specs:
                 continue
             template = self._template(owner, str(entry["name"]), specs[hashed])
@@ -135,7 +148,8 @@ class Converter:
         return tuple(made.values())
 
     def _template(self, owner: JsonObject, entry: str, spec: JsonObject) -> JsonObject:
-        metadata = owner.get("metadata") or {}
+        metadata = owner.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
         namespace = str(metadata.get("namespace") or "")
         base = str(metadata.get("name") or metadata.get("generateName") or "pod").strip("-.")
         tails = (f"-{entry}" if number == 1 else f"-{entry}-{number}" for number in count(1))

@@ -149,6 +149,20 @@ def test_refusal_prints_nothing(tmp_path: Path) -> None:
     assert "refused: Pod/named: NodeAssigned: spec.nodeName" in ended.errors
 
 
+def test_what_is_nearly_a_pod_is_refused(tmp_path: Path) -> None:
+    """Something else where a pod has objects is told, and is no failure of the command."""
+    pod = a_pod(gpu="1", gpumem="1000")
+    for odd in ({"metadata": "app"}, {"metadata": ["app"]}):
+        ended = converted(tmp_path, pod | odd)
+        assert ended.status == 1
+        assert "PodMalformed" in ended.errors
+    for claims in ([None], ["x"], [{"resourceClaimTemplateName": [1]}]):
+        spec = pod["spec"] | {"resourceClaims": claims}
+        assert converted(tmp_path, pod | {"spec": spec}).status == 0
+    deployment = a_workload("Deployment", "apps/v1", gpu="1") | {"metadata": 0.5}
+    assert converted(tmp_path, deployment).status == 0
+
+
 def test_percentage_needs_sizes(tmp_path: Path) -> None:
     """A percentage is of the sizes that are given; without any it cannot be converted."""
     pod = a_pod(gpu="1", gpumem_percentage="50")
