@@ -20,6 +20,7 @@ from webhook import cel
 DEVICES_MAX: Final = 32
 """Of one claim (resource/v1: `AllocationResultsMaxSize`)."""
 MEMORY_MAX_MIB: Final = 1 << 24
+SHARES_MAX: Final = 1 << 20
 FILL_LEVELS: Final = 4
 ALTERNATIVES_MAX: Final = 8
 """Of one request (resource/v1: `FirstAvailableDeviceRequestMaxSize`)."""
@@ -72,7 +73,7 @@ def _either_uuid(uuids: tuple[str, ...]) -> str:
 Mib = Annotated[int, Field(ge=1, le=MEMORY_MAX_MIB)]
 Sizes = Annotated[tuple[Mib, ...], Field(max_length=ALTERNATIVES_MAX), AfterValidator(_ascending)]
 ShareCounts = Annotated[
-    tuple[Annotated[int, Field(ge=1, le=1 << 20)], ...],
+    tuple[Annotated[int, Field(ge=1, le=SHARES_MAX)], ...],
     Field(max_length=ALTERNATIVES_MAX),
     AfterValidator(_ascending),
 ]

@@ -22,6 +22,7 @@ from gpu.names import (
 from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
 from webhook.facts import ClusterFacts
+from webhook.sharerequest import MEMORY_MAX_MIB, SHARES_MAX
 
 FILL_LEVEL: Final = "fillLevel"
 
@@ -119,13 +120,18 @@ def _devices(entries: Any) -> Iterator[OfferedDevice]:
             yield OfferedDevice(
                 name=str(entry["name"]),
                 mode=sys.intern(_text(attributes, "mode")),
-                memory_mib=None if memory is None else memory // _MIB,
-                shares=_whole(capacity, CAPACITY_SHARES),
+                memory_mib=_bounded(memory and memory // _MIB, MEMORY_MAX_MIB),
+                shares=_bounded(_whole(capacity, CAPACITY_SHARES), SHARES_MAX),
                 model=sys.intern(_text(attributes, "productName")),
                 has_fill_level=FILL_LEVEL in attributes,
             )
         except (KeyError, TypeError, AttributeError, QuantityError):
             continue
+
+
+def _bounded(number: int | None, most: int) -> int | None:
+    """Return *number* if a claim can name it: one that cannot be would spoil all claims."""
+    return number if number is not None and 0 < number <= most else None
 
 
 def _text(attributes: Any, name: str) -> str:

@@ -119,6 +119,17 @@ def test_an_odd_device_does_not_hide_the_others(device: Any) -> None:
     assert facts(item).gpus_by_memory_mib == {24564: 1}
 
 
+@pytest.mark.parametrize("capacity", ["memory", "shares"])
+@pytest.mark.parametrize("value", ["-1", "0", "17Ti", "8Ei"])
+def test_an_impossible_size_is_none(capacity: str, value: str) -> None:
+    """A claim cannot name it, and one such device must not spoil the claims of all pods."""
+    item = a_slice(a_gpu(1), a_gpu(2))
+    item["spec"]["devices"][1]["capacity"][capacity]["value"] = value
+    found = facts(item)
+    assert set(found.gpus_by_memory_mib) == {24564}
+    assert set(found.gpus_by_shares) == {10}
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: (
