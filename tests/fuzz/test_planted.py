@@ -34,6 +34,7 @@ from tests.fuzz.checkpoints import Checkpoints, Records, open_state
 from tests.fuzz.claims import Claims
 from tests.fuzz.nvml_answers import NvmlAnswers
 from tests.fuzz.operator_files import OperatorFiles
+from tests.fuzz.planting import expect_found
 from tests.fuzz.pods import Pods
 from tests.fuzz.prepare_calls import PrepareCalls
 from tests.fuzz.quantities import Quantities
@@ -229,16 +230,7 @@ PLANTED: list[tuple[Target, str]] = [
 @pytest.mark.parametrize(("target", "said"), PLANTED, ids=lambda value: getattr(value, "name", ""))
 def test_a_broken_reader_is_found(target: Target, said: str) -> None:
     """Each thing that a target looks for, it finds."""
-    found: list[str] = []
-    try:
-        for first in range(0, 600, 20):
-            report = run(target, inputs=20, first=first, limits=Limits(shrink=False))
-            found += [finding.error for finding in report.findings]
-            if any(said in error for error in found):
-                return
-    finally:
-        target.close()
-    pytest.fail(f"{said} is not among {found}")
+    expect_found(target, said)
 
 
 def test_a_reader_that_never_ends_is_found() -> None:
