@@ -1,5 +1,6 @@
 """What the API server asks the webhook about, and what the webhook may do."""
 
+import itertools
 from typing import Any
 
 import kubernetes_validate
@@ -12,7 +13,17 @@ from hami.deviceconfig import DeviceConfig
 from hami.keys import SCHEDULER_OWNED, SCHEDULER_OWNED_LABELS
 from hami.vendors import from_sections
 from kube.objects import JsonObject
-from tests.webhook.manifests import condition, denial, documents, hooks, is_asked, only, texts
+from sim.apiserver.expressions import answer_of
+from tests.webhook.manifests import (
+    FOLDER,
+    condition,
+    denial,
+    documents,
+    hooks,
+    is_asked,
+    only,
+    texts,
+)
 from tests.webhook.translating import a_container, a_pod
 from webhook.guard import touched
 from webhook.requestannotation import ANNOTATION, LABEL
@@ -105,20 +116,45 @@ def test_own_and_exempt_namespaces_are_left_alone(labels: dict[str, str], *, ask
         assert "objectSelector" not in hook
 
 
-def all_keys() -> list[str]:
-    """Return every resource of every vendor by default."""
-    vendors = from_sections({}, ascend=True, iluvatar=True)
-    return sorted(DeviceConfig().nvidia.keys.union(*(vendor.keys for vendor in vendors)))
+NVIDIA_KEYS = sorted(DeviceConfig().nvidia.keys)
+OTHER_KEYS = sorted(
+    frozenset[str]().union(
+        *(vendor.keys for vendor in from_sections({}, ascend=True, iluvatar=True))
+    )
+)
+
+
+def listed_domains() -> list[str]:
+    """Return the domains that a comment of the manifest lists for administrators to add."""
+    lines = (FOLDER / "configurations.yaml").read_text().splitlines()
+    rest = itertools.dropwhile(lambda line: "other vendors" not in line, lines)
+    comment = itertools.takewhile(lambda line: line.lstrip().startswith("#"), rest)
+    return [text for line in comment for text in texts(line)]
+
+
+def with_all_domains(expression: str) -> str:
+    """Return the condition about pods as an administrator of all vendors has it."""
+    both = ", ".join(f'"{each}"' for each in ["nvidia.com", *listed_domains()])
+    assert expression.count('["nvidia.com"]') == 1
+    return expression.replace('["nvidia.com"]', f"[{both}]")
 
 
 @pytest.mark.parametrize("section", ["initContainers", "containers"])
 @pytest.mark.parametrize("kind", ["limits", "requests"])
 def test_a_pod_that_asks_for_a_device_is_asked_about(section: str, kind: str) -> None:
-    """Whatever vendor, in limits or requests, in whatever container."""
-    for key in all_keys():
+    """In limits or requests, in whatever container; others' once their domains were added."""
+    for key in (*NVIDIA_KEYS, *OTHER_KEYS):
         pod = a_pod(a_container("main"))
         pod["spec"].setdefault(section, []).append({"name": "it", "resources": {kind: {key: "1"}}})
-        assert is_asked(PODS, pod), key
+        assert is_asked(PODS, pod) is (key in NVIDIA_KEYS), key
+        asked = {"object": pod, "oldObject": None, "request": {"operation": "CREATE"}}
+        assert answer_of(with_all_domains(condition(PODS)), asked) is True, key
+
+
+def test_the_domains_to_add_are_those_of_hamis_vendors() -> None:
+    """Without a device configuration nobody serves them, and their pods need not wait."""
+    domains = {key.partition("/")[0] for key in OTHER_KEYS}
+    assert listed_domains() == sorted(domains)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +165,7 @@ def test_a_pod_that_asks_for_a_device_is_asked_about(section: str, kind: str) ->
         {"limits": {}},
         {"limits": {"cpu": "1", "memory": "1Gi", "example.com/fpga": "1"}},
         {"requests": {"hugepages-2Mi": "1", "ephemeral-storage": "1"}},
+        {"limits": {"hygon.com/dcunum": "1"}},
     ],
 )
 def test_a_pod_without_devices_is_never_held_up(resources: JsonObject | None) -> None:
