@@ -22,7 +22,7 @@ from hami.vendor_rules.sections import Number
 from hami.vendors import Vendor
 from hami.wording import shown
 
-_SECTIONS: Final = (
+SECTION_NAMES: Final = (
     "nvidia",
     "cambricon",
     "hygon",
@@ -37,6 +37,7 @@ _SECTIONS: Final = (
     "biren",
     "vnpus",
 )
+"""All sections that HAMi reads."""
 
 
 class DeviceConfigError(ValueError):
@@ -120,7 +121,7 @@ NO_NVIDIA: Final = NvidiaConfig(
 )
 """What stands where a file says nothing."""
 
-_NVIDIA_KEYS: Final = {
+NVIDIA_KEYS: Final = {
     "resourceCountName": "resource_count_name",
     "resourceMemoryName": "resource_memory_name",
     "resourceMemoryPercentageName": "resource_memory_percentage_name",
@@ -142,6 +143,7 @@ _NVIDIA_KEYS: Final = {
     "disableCoreLimit": "disable_core_limit",
     "migProfileAllowlist": "mig_profile_allowlist",
 }
+"""The keys of the section `nvidia`, with the fields that they set."""
 _NVIDIA = TypeAdapter(NvidiaConfig)
 _CORE_POLICIES: Final = ("", "default", "force", "disable")
 
@@ -151,9 +153,9 @@ def parse(
 ) -> DeviceConfig:
     """Return what a `device-config.yaml` says; raises `DeviceConfigError`."""
     said = _loaded(text)
-    sections = {key: value for key, value in said.items() if key in _SECTIONS and value}
+    sections = {key: value for key, value in said.items() if key in SECTION_NAMES and value}
     if not sections:
-        message = f"no section of a vendor; known are {', '.join(_SECTIONS)}"
+        message = f"no section of a vendor; known are {', '.join(SECTION_NAMES)}"
         raise DeviceConfigError(message)
     read = partial(
         vendors.from_sections,
@@ -185,9 +187,9 @@ def _wrong_section(sections: Mapping[str, Any], read: Callable[[Mapping[str, Any
 def _warnings(
     said: Mapping[Any, Any], sections: Mapping[str, Any], nvidia: NvidiaConfig
 ) -> tuple[Refusal, ...]:
-    found = _unknown(said, frozenset(_SECTIONS), "device-config")
+    found = _unknown(said, frozenset(SECTION_NAMES), "device-config")
     for name, section in sections.items():
-        known = frozenset(_NVIDIA_KEYS) if name == "nvidia" else vendors.known_keys(name)
+        known = frozenset(NVIDIA_KEYS) if name == "nvidia" else vendors.known_keys(name)
         for each in section if isinstance(section, list) else [section]:
             found += _unknown(each, known, name) if isinstance(each, Mapping) else []
     if nvidia.gpu_core_policy not in _CORE_POLICIES:
@@ -218,7 +220,7 @@ def _object(section: Any) -> Mapping[Any, Any]:
 def _nvidia(section: Mapping[Any, Any]) -> NvidiaConfig:
     said = {
         name: section[key]
-        for key, name in _NVIDIA_KEYS.items()
+        for key, name in NVIDIA_KEYS.items()
         if section.get(key) is not None  # an empty value is a zero
     }
     zeros = {each.name: getattr(NO_NVIDIA, each.name) for each in fields(NO_NVIDIA)}
@@ -226,7 +228,7 @@ def _nvidia(section: Mapping[Any, Any]) -> NvidiaConfig:
         config = _NVIDIA.validate_python(zeros | said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        key = {name: key for key, name in _NVIDIA_KEYS.items()}.get(str(first["loc"][0]), "")
+        key = {name: key for key, name in NVIDIA_KEYS.items()}.get(str(first["loc"][0]), "")
         message = f"nvidia.{key}: `{shown(section.get(key))}`: {first['msg']}"
         raise DeviceConfigError(message) from error
     _check(config)
@@ -251,7 +253,7 @@ def _check(config: NvidiaConfig) -> None:
     if not config.resource_count_name:
         raise DeviceConfigError("nvidia.resourceCountName is missing")
     for key in ("defaultMemory", "defaultCores", "defaultGPUNum"):
-        if getattr(config, _NVIDIA_KEYS[key]) < 0:
+        if getattr(config, NVIDIA_KEYS[key]) < 0:
             message = f"nvidia.{key} must not be negative"
             raise DeviceConfigError(message)
     if config.default_cores > 100:

@@ -17,6 +17,8 @@ APP_CLASS_KEY: Final = "metax-tech.com/sgpu-app-class"
 APP_CLASSES: Final = ("online", "offline")
 QOS_KEY: Final = "metax-tech.com/sgpu-qos-policy"
 QOS_POLICIES: Final = ("best-effort", "fixed-share", "burst-share")
+TOPOLOGY_KEY: Final = "metax-tech.com/sgpu-topology-aware"
+"""For the scheduler alone."""
 _GIB_IN_MIB: Final = 1024
 _MIB: Final = 1 << 20
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from hami.vendor_rules import ascend, metax
 from tests.hami.vendorreading import CHART
 from tests.webhook.legacy_row import Outcome, Row, with_limits
 
 _ASCEND: Final = "huawei.com/Ascend910B4"
-_SOFT: Final = "huawei.com/vnpu-mode"
+_SOFT: Final = ascend.MODE_KEY
 
 
 def _both(row: Mapping[str, Any], outcome: Outcome) -> Row:
@@ -174,22 +175,21 @@ def vendor_annotation_rows() -> Iterator[Row]:
 def _metax_rows() -> Iterator[Row]:
     limits = {"metax-tech.com/sgpu": "1"}
     cases = (
-        ("sgpu-app-class", "online", "stays; an online pod gets no policy", ""),
-        ("sgpu-app-class", "odd", "refused: `online` or `offline`", "AppClassUnknown"),
-        ("sgpu-qos-policy", "fixed-share", "stays", ""),
+        (metax.APP_CLASS_KEY, "online", "stays; an online pod gets no policy", ""),
+        (metax.APP_CLASS_KEY, "odd", "refused: `online` or `offline`", "AppClassUnknown"),
+        (metax.QOS_KEY, "fixed-share", "stays", ""),
         (
-            "sgpu-qos-policy",
+            metax.QOS_KEY,
             "odd",
             "refused: `best-effort`, `fixed-share` or `burst-share`",
             "QosPolicyUnknown",
         ),
-        ("sgpu-topology-aware", "true", "stays, for HAMi's scheduler", ""),
+        (metax.TOPOLOGY_KEY, "true", "stays, for HAMi's scheduler", ""),
     )
-    for name, value, says, refused in cases:
-        key = f"metax-tech.com/{name}"
+    for key, value, says, refused in cases:
         pod = None if refused else with_limits(limits, annotations={key: value})
         row = {
-            "name": f"{name} {value}",
+            "name": f"{key.partition('/')[2]} {value}",
             "keys": (key,),
             "given": f"`{key}: {value}`",
             "limits": limits,

@@ -25,8 +25,6 @@ GROUPS: Final[dict[str, tuple[Row, ...]]] = {
 """Rows by the heading that they stand below."""
 ROWS: Final = tuple(row for rows in GROUPS.values() for row in rows)
 
-_OF_SCHEDULER: Final = ("metax-tech.com/sgpu-topology-aware",)
-"""What admission has no business with."""
 _CHIPS: Final = "vnpus.configs[]"
 _TEMPLATES: Final = f"{_CHIPS}.templates[]"
 
@@ -39,10 +37,10 @@ def required_keys() -> Iterator[str]:
         yield from vendor.keys
         yield from (*vendor.use_uuid_keys, *vendor.nouse_uuid_keys)
         yield from (*vendor.use_type_keys, *vendor.nouse_type_keys)
-    yield from (metax.APP_CLASS_KEY, metax.QOS_KEY, ascend.MODE_KEY, environment.CONTROL)
-    yield from _OF_SCHEDULER
-    yield from (f"nvidia.{key}" for key in deviceconfig._NVIDIA_KEYS)
-    for name in set(deviceconfig._SECTIONS) - {"nvidia"}:
+    yield from (metax.APP_CLASS_KEY, metax.QOS_KEY, metax.TOPOLOGY_KEY)
+    yield from (ascend.MODE_KEY, environment.CONTROL)
+    yield from (f"nvidia.{key}" for key in deviceconfig.NVIDIA_KEYS)
+    for name in set(deviceconfig.SECTION_NAMES) - {"nvidia"}:
         yield from (f"{name}.{key}" for key in vendors.known_keys(name))
     yield from (f"{_CHIPS}.{key}" for key in sorted(sections.AscendChip.keys()))
     yield from (f"{_TEMPLATES}.{key}" for key in sorted(sections.AscendTemplate.keys()))
