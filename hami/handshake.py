@@ -21,12 +21,12 @@ from hami.vendor_rules.vendor import Register
 
 PATIENCE: Final = timedelta(seconds=60)
 _QUESTION: Final = "Requesting"
-_TIME: Final = re.compile(
-    r"(\d{4})([-.])(\d\d)\2(\d\d) (\d\d:\d\d:\d\d)(?:[.,]\d+)?"
-    r"(?: ([+-]\d{4})(?: [A-Za-z0-9+-]+)?(?: m=[+-][\d.]+)?)?",
-    re.ASCII,
+_TIME: Final = r"(\d{4})([-.])(\d\d)\2(\d\d) (\d\d:\d\d:\d\d)(?:[.,]\d+)?"
+_OF_SCHEDULER: Final = re.compile(rf"{_TIME}()", re.ASCII)
+_OF_PLUGIN: Final = re.compile(
+    rf"{_TIME}(?: ([+-]\d{{4}})(?: [A-Za-z0-9+-]+)?(?: m=[+-][\d.]+)?)?", re.ASCII
 )
-"""Of schedulers, or with a zone and more behind it as Go prints times."""
+"""As Go prints times: with a zone, its name and a monotonic clock."""
 
 
 class Kind(StrEnum):
@@ -160,13 +160,14 @@ def other_health(
 
 
 def _stamp(kind: Kind, text: str, zone: tzinfo | None) -> Stamp:
-    found = _TIME.fullmatch(text)
+    form = _OF_PLUGIN if kind is Kind.REPORTED else _OF_SCHEDULER
+    found = form.fullmatch(text)
     if found is None:
         return Stamp(kind=kind)
     year, dots, month, day, clock, offset = found.groups()
     try:
         at = datetime.fromisoformat(f"{year}-{month}-{day}T{clock}{offset or ''}")
-        if offset is None:
+        if not offset:
             at = at.replace(tzinfo=zone) if zone else at.astimezone()
         at = at.astimezone(UTC)
     except (ValueError, OverflowError, OSError):

@@ -116,9 +116,10 @@ class Registers:
 
 def _said(backend: Backend, text: str) -> list[tuple[str, int, int]]:
     """Return id, memory and count of each device that *text* names."""
-    if text.lstrip()[:1] not in {"[", "{"} and text.strip() != "null":
-        rows = [row.split(",") for row in text.split(":") if row]
-        return [(row[0], int(row[2]), int(row[1])) for row in rows]
+    is_old = backend.word == "NVIDIA" and text.strip()[:1] != "[" and text != "null"
+    if is_old or backend.register is Register.COLON:
+        parts = [row.split(",") for row in text.split(":") if row]
+        return [(row[0], int(row[2]), int(row[1])) for row in parts]
     document = json.loads(text)
     match backend.register:
         case Register.METAX:

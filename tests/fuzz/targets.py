@@ -9,13 +9,16 @@ from tests.fuzz.claims import Claims
 from tests.fuzz.converted import ConvertedManifests
 from tests.fuzz.deviceconfigs import DeviceConfigs
 from tests.fuzz.gpu_quotas import GpuQuotas
+from tests.fuzz.nodestamps import Handshakes, NodeLocks, Scores
 from tests.fuzz.nvml_answers import NvmlAnswers
 from tests.fuzz.offered_gpus import OfferedGpus
 from tests.fuzz.operator_files import OperatorFiles
+from tests.fuzz.podlists import MigLists, PodLists
 from tests.fuzz.pods import Pods
 from tests.fuzz.prepare_calls import PrepareCalls
 from tests.fuzz.quantities import Quantities
 from tests.fuzz.recovered_specs import RecoveredSpecs
+from tests.fuzz.registers import Registers
 from tests.fuzz.requestannotations import RequestAnnotations
 from tests.fuzz.reviews import Reviews
 from tests.fuzz.running import Target
@@ -27,6 +30,7 @@ MAKERS: Final[tuple[Callable[[], Target], ...]] = (
     *(Quantities, ShareConfigs, Claims, PrepareCalls, Checkpoints, Records, CdiFiles),
     *(GeneratedFiles, RecoveredSpecs, NvmlAnswers, Slices, Losses, Pods, OperatorFiles, WatchLines),
     *(Reviews, DeviceConfigs, RequestAnnotations, GpuQuotas, OfferedGpus, ConvertedManifests),
+    *(Registers, PodLists, MigLists, Handshakes, NodeLocks, Scores),
 )
 
 

@@ -67,7 +67,7 @@ def unmade(text: str) -> tuple[MigAllocation, ...] | Undecodable:
     found = decode_mig_allocations(text)
     if isinstance(found, Undecodable):
         return found
-    return tuple(replace(each, mig_uuid=None) for each in found)
+    return tuple(replace(each, gpu_instance_id=None) for each in found)
 
 
 def impatient(text: str, allocatable: int) -> Health:

@@ -29,6 +29,8 @@ ANEW = Health(healthy=True, needs_update=True)
         ("Requesting", Stamp(kind=Kind.REQUESTING)),
         ("Requesting_yesterday", Stamp(kind=Kind.REQUESTING)),
         ("Requesting_2026-02-30 10:00:00", Stamp(kind=Kind.REQUESTING)),
+        ("Requesting_2026-08-21 10:00:00 +0000 UTC", Stamp(kind=Kind.REQUESTING)),
+        ("Reported 2026-08-21 10:00:00", Stamp(kind=Kind.REPORTED, at=NOW)),
         (
             "Requesting_0001-01-01 00:00:00",
             Stamp(kind=Kind.REQUESTING, at=datetime.min.replace(tzinfo=UTC)),
