@@ -40,8 +40,9 @@ def decode_register(
 def encode_register(backend: Backend, devices: Sequence[RegisteredDevice]) -> str:
     """Return the annotation as the vendor's plugin writes it, NVIDIA's as those since v2.8.
 
-    Raises `ValueError` where the form cannot hold a text, or the vendor registers nothing.
+    Raises `ValueError` for what could not be read back, and where the vendor registers nothing.
     """
+    _check(devices)
     match backend.register:
         case Register.COLON:
             return register_colon.write(devices)
@@ -72,7 +73,7 @@ def _devices(backend: Backend, text: str, node_name: str) -> tuple[RegisteredDev
             raise _nothing(backend)
 
 
-def _check(devices: tuple[RegisteredDevice, ...]) -> None:
+def _check(devices: Sequence[RegisteredDevice]) -> None:
     seen = set[str]()
     for device in devices:
         texts = (device.uuid, device.type) if device.word == _TYPE_ON_PODS else (device.uuid,)
