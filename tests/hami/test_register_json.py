@@ -163,7 +163,7 @@ def test_a_model_that_could_not_stand_on_a_pod() -> None:
 @pytest.mark.parametrize("uuids", [("a,b",), ("a:b",), ("a;b",), ("a", "a")])
 def test_what_could_not_be_read_is_not_written(uuids: tuple[str, ...]) -> None:
     """An id that no pod could have, or that is there twice, is an error of the caller."""
-    with pytest.raises(ValueError, match="in it|twice"):
+    with pytest.raises(ValueError, match=r"in it|twice"):
         encode_register(NVIDIA, [a_device(uuid) for uuid in uuids])
 
 
