@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.extras import needing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,13 +46,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Print the manifests with claims; 1 if one is refused, 2 if one cannot be read."""
-    # Reading manifests needs YAML, which the node agent does not have.
-    try:
+    with needing("webhook"):
+        from cli.convert.conversion import Converter  # noqa: F401, PLC0415
         from cli.convert.errors import ManifestError  # noqa: PLC0415
         from cli.convert.writing import yaml_of  # noqa: F401, PLC0415
         from hami.deviceconfig import DeviceConfigError  # noqa: PLC0415
-    except ImportError as error:
-        return _fail(f"this needs more packages: {error}; install `gpuslice[webhook]`")
     try:
         converted = list(_converted(args, _config(args.device_config)))
     except (ManifestError, DeviceConfigError, OSError, UnicodeDecodeError) as error:

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from cli.extras import needing
+
 _DETAIL_OF = "one-share"
 
 
@@ -38,11 +40,13 @@ def run(args: argparse.Namespace) -> int:
     # The simulation is an extra, and heavy: only this command pays for it.
     from rich.console import Console  # noqa: PLC0415
 
-    from cli.demo.programs import ProgramError  # noqa: PLC0415
-    from cli.demo.report import make_report  # noqa: PLC0415
-    from cli.demo.scenes import SCENES  # noqa: PLC0415
-    from cli.demo.view import show  # noqa: PLC0415
-    from cli.demo.world import NotSettledError, running  # noqa: PLC0415
+    with needing("sim,webhook"):
+        import webhook.program  # noqa: F401, PLC0415 - it runs as a process of its own
+        from cli.demo.programs import ProgramError  # noqa: PLC0415
+        from cli.demo.report import make_report  # noqa: PLC0415
+        from cli.demo.scenes import SCENES  # noqa: PLC0415
+        from cli.demo.view import show  # noqa: PLC0415
+        from cli.demo.world import NotSettledError, running  # noqa: PLC0415
     from kube import logs  # noqa: PLC0415
 
     began = time.monotonic()

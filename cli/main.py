@@ -5,8 +5,14 @@ and looking at GPUs must not need a cluster.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import Final
+
+_FAILED: Final = 2
+_NOBODY_READS: Final = 141
+"""As a shell tells of a program that SIGPIPE ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,10 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return node_agent(words[1:])
     if words[:1] == ["webhook"]:
-        from webhook.__main__ import main as webhook  # noqa: PLC0415
-
-        return webhook(words[1:])
+        return _webhook(words[1:])
     from cli import convert_command, demo_command, discover, explain_command  # noqa: PLC0415
+    from cli.extras import MissingExtraError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -32,7 +37,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explain_command.add_parser(commands)
     convert_command.add_parser(commands)
     chosen = parser.parse_args(words)
-    return int(chosen.run(chosen))
+    try:
+        status = int(chosen.run(chosen))
+        sys.stdout.flush()
+    except MissingExtraError as error:
+        return _missing(error)
+    except BrokenPipeError:
+        # As `head` does when it has enough. What is still buffered must not be tried once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NOBODY_READS
+    return status
+
+
+def _webhook(words: Sequence[str]) -> int:
+    from cli.extras import MissingExtraError, needing  # noqa: PLC0415
+
+    try:
+        with needing("webhook"):
+            from webhook.__main__ import main as webhook  # noqa: PLC0415
+    except MissingExtraError as error:
+        return _missing(error)
+    return webhook(words)
+
+
+def _missing(error: Exception) -> int:
+    sys.stderr.write(f"error: {error}\n")
+    return _FAILED
 
 
 if __name__ == "__main__":
