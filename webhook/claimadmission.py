@@ -70,7 +70,7 @@ class ClaimAdmission:
         claim = review.item or {}
         reasons = self._check_spec(_object(claim, "spec"), review.namespace, "spec")
         if (owner := owner_of(claim)) is not None:
-            pod = await self._pod(review.namespace, name=owner[0], uid=owner[1])
+            pod = await self._pod(review.namespace, name=owner.name, uid=owner.uid)
             reasons += check_generated_claim(claim, pod)
         if not reasons and self._quota is not None:
             reasons = await self._quota.check_claim(review)

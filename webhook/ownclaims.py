@@ -6,7 +6,7 @@ admission was; so each is compared again with what its pod asked for.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpu.refusal import Refusal
 from hami.wording import shown
@@ -40,16 +40,27 @@ def check_template(template: JsonObject, *, genuine: Genuine = is_genuine) -> tu
     )
 
 
-def owner_of(claim: JsonObject) -> tuple[str, str, str] | None:
-    """Return name and UID of the pod that *claim* was made for, and the pod's entry for it."""
+class Owner(NamedTuple):
+    """The pod that a claim was made for."""
+
+    name: str
+    uid: str
+    entry: str
+    """What the pod calls the claim."""
+
+
+def owner_of(claim: JsonObject) -> Owner | None:
+    """Return the pod that *claim* says it was made for."""
     metadata = _object(claim, "metadata")
     entry = _object(metadata, "annotations").get(POD_CLAIM_NAME)
     for _, owner in objects(metadata, "ownerReferences"):
         name, uid = owner.get("name"), owner.get("uid")
-        if owner.get("kind") != "Pod" or owner.get("controller") is not True:
+        if (owner.get("apiVersion"), owner.get("kind")) != ("v1", "Pod"):
+            continue
+        if owner.get("controller") is not True:
             continue
         if isinstance(name, str) and isinstance(uid, str) and isinstance(entry, str):
-            return name, uid, entry
+            return Owner(name, uid, entry)
     return None
 
 
@@ -68,11 +79,10 @@ def check_generated_claim(
     owner = owner_of(claim)
     if owner is None:
         return ()
-    name, uid, entry = owner
-    if pod is None or _object(pod, "metadata").get("uid") != uid:
+    if pod is None or _object(pod, "metadata").get("uid") != owner.uid:
         limit = "the pod that it was made for is not known"
-        return (_foreign("ClaimOwnerUnknown", "metadata.ownerReferences", name, limit),)
-    template = _template_of(pod, entry)
+        return (_foreign("ClaimOwnerUnknown", "metadata.ownerReferences", owner.name, limit),)
+    template = _template_of(pod, owner.entry)
     if template is None or not template.startswith(PREFIX):
         return ()
     wanted = expected(pod)
@@ -80,7 +90,9 @@ def check_generated_claim(
         return (wanted,)
     if template in wanted and genuine(template, _object(claim, "spec")):
         return ()
-    limit = f"it is not what pod {name} asked for: the template has another content than its name"
+    limit = (
+        f"it is not what pod {owner.name} asked for: the template has another content than its name"
+    )
     return (_foreign("TemplateForeign", "spec", template, limit),)
 
 

@@ -22,8 +22,9 @@ from kube.objects import JsonObject
 from webhook import quotaverdict
 from webhook.leaderforward import LeaderSilentError, is_forwarded
 from webhook.ledger import Kind, Subject, identity
+from webhook.ownclaims import owner_of
 from webhook.quotabooks import Books, Question, QuotaView
-from webhook.quotausage import Prices, entries_in, owner_of, part_of
+from webhook.quotausage import Prices, entries_in, part_of
 from webhook.review import Review
 from webhook.server import MUTATE_PATH, VALIDATE_PATH
 
@@ -123,13 +124,13 @@ class QuotaCheck:
         """Return what speaks against a new ResourceClaim, whoever makes it."""
         claim = review.item or {}
         spec = claim.get("spec")
-        facts = self._view.facts()
+        facts, owner = self._view.facts(), owner_of(claim)
         question = Question(
             namespace=review.namespace,
             subject=_subject(review, Kind.CLAIM, claim),
             cost=self._prices.of_spec(spec if isinstance(spec, dict) else {}, facts),
             replaces=part_of(claim),
-            owner=owner_of(claim),
+            owner=owner and (owner.uid, owner.name),
         )
         return await self._ask(review, VALIDATE_PATH, question, reserve=True)
 

@@ -11,7 +11,7 @@ part, and the true claim must then find room of its own.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from gpu.refusal import Refusal
 from hami import resources
@@ -32,9 +32,7 @@ from kube.objects import JsonObject
 from webhook.booking import Tariff, cost_of_claim, cost_of_spec
 from webhook.facts import ClusterFacts
 from webhook.ledger import Part, identity
-
-POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
-"""The annotation of a generated claim that names the entry of the pod it is made for."""
+from webhook.ownclaims import owner_of
 
 ReadPod = Callable[[JsonObject], Sequence[ContainerRequest]]
 """Gives every container of a pod with what it still asks by resource keys."""
@@ -194,19 +192,8 @@ def pod_reader(config: DeviceConfig) -> ReadPod:
 
 def part_of(claim: JsonObject) -> Part | None:
     """Return the part of a pod that *claim* says it is made for."""
-    metadata = _mapping(claim.get("metadata"))
-    name = _mapping(metadata.get("annotations")).get(POD_CLAIM_NAME)
     owner = owner_of(claim)
-    return Part(owner[0], name) if owner and isinstance(name, str) else None
-
-
-def owner_of(claim: JsonObject) -> tuple[str, str] | None:
-    """Return UID and name of the pod that owns *claim*."""
-    owners = _mapping(claim.get("metadata")).get("ownerReferences")
-    for owner in map(_mapping, owners if isinstance(owners, list) else ()):
-        if owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1":
-            return str(owner.get("uid", "")), str(owner.get("name", ""))
-    return None
+    return None if owner is None else Part(owner.uid, owner.entry)
 
 
 def template_entries(pod: JsonObject) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,10 @@ from webhook.claims import Translation, translate
 from webhook.devicewish import TranslationSettings
 from webhook.facts import ClusterFacts
 from webhook.leaderforward import LeaderSilentError, marked
+from webhook.ownclaims import POD_CLAIM_NAME
 from webhook.quotabooks import Books, Timing
 from webhook.quotacheck import QuotaCheck
-from webhook.quotausage import POD_CLAIM_NAME, Prices, pod_reader
+from webhook.quotausage import Prices, pod_reader
 from webhook.review import Review, UserInfo
 from webhook.templatecontent import expected_templates
 
@@ -81,7 +82,7 @@ def claims_for(stored: JsonObject) -> list[JsonObject]:
         owner = {"uid": stored["metadata"]["uid"], "name": stored["metadata"]["name"]}
         found["metadata"] |= {
             "annotations": {POD_CLAIM_NAME: entry["name"]},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", **owner}],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "controller": True, **owner}],
         }
         made.append(found)
     return made

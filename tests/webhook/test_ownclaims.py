@@ -105,3 +105,4 @@ def test_owner() -> None:
     assert owner_of({"metadata": {"ownerReferences": "x"}}) is None
     assert owner_of({}) is None
     assert owner_of(a_claim(SPEC, uid=3)) is None
+    assert owner_of(a_claim(SPEC, apiVersion="other.example/v1")) is None

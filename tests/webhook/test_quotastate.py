@@ -24,7 +24,7 @@ from tests.webhook.quotaworld import (
     quota,
     review,
 )
-from webhook.quotausage import POD_CLAIM_NAME
+from webhook.ownclaims import POD_CLAIM_NAME
 
 Value = TypeVar("Value")
 
