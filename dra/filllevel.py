@@ -17,11 +17,10 @@ from typing import Any, Final
 
 from dra.grants import CORES_WHOLE, MIB
 from dra.record import PreparedClaim
-from gpu.names import CAPACITY_MEMORY, CAPACITY_SHARES
+from gpu.names import ATTRIBUTE_FILL_LEVEL, CAPACITY_MEMORY, CAPACITY_SHARES
 from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
 
-ATTRIBUTE: Final = "fillLevel"
 INTERVAL_S: Final = 30.0
 SETTLE_S: Final = 1.0
 """Pods come in bursts: what follows within this time is looked at together."""
@@ -85,9 +84,11 @@ def level_of(filled: int, before: int | None) -> int:
 def without_level(device: JsonObject) -> JsonObject:
     """Return *device* without the attribute."""
     attributes = device.get("attributes") or {}
-    if ATTRIBUTE not in attributes:
+    if ATTRIBUTE_FILL_LEVEL not in attributes:
         return device
-    return device | {"attributes": {k: v for k, v in attributes.items() if k != ATTRIBUTE}}
+    return device | {
+        "attributes": {k: v for k, v in attributes.items() if k != ATTRIBUTE_FILL_LEVEL}
+    }
 
 
 class FillLevels:
@@ -139,7 +140,7 @@ class FillLevels:
             if due or level is None:
                 level = level_of(thousandths(device, held.get(name)), before)
                 self._moved |= level != before
-            attributes = device["attributes"] | {ATTRIBUTE: {"int": level}}
+            attributes = device["attributes"] | {ATTRIBUTE_FILL_LEVEL: {"int": level}}
             found.append(device | {"attributes": attributes})
         return tuple(found)
 
@@ -161,7 +162,7 @@ class FillLevels:
 
 
 def _published_level(device: JsonObject | None) -> int | None:
-    attribute: Any = ((device or {}).get("attributes") or {}).get(ATTRIBUTE)
+    attribute: Any = ((device or {}).get("attributes") or {}).get(ATTRIBUTE_FILL_LEVEL)
     level = attribute.get("int") if isinstance(attribute, dict) else None
     is_level = isinstance(level, int) and 0 <= level <= len(_RISES)
     return level if is_level else None

@@ -21,6 +21,7 @@ CAPACITY_SHARES = "shares"
 ATTRIBUTE_PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 ATTRIBUTE_PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 ATTRIBUTE_NUMA_NODE = "resource.kubernetes.io/numaNode"
+ATTRIBUTE_FILL_LEVEL = "fillLevel"
 
 MODE_SHARED = "shared"
 MODE_EXCLUSIVE = "exclusive"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from gpu.names import CAPACITY_MEMORY, CAPACITY_SHARES, DRIVER
+from gpu.names import ATTRIBUTE_FILL_LEVEL, CAPACITY_MEMORY, CAPACITY_SHARES, DRIVER
 
 EXPRESSION_MAX_BYTES: Final = 10 * 1024
 """What the API server takes as one expression (resource/v1: `CELDeviceSelector`)."""
@@ -22,6 +22,8 @@ UUID_PATTERN: Final = r"^(GPU|MIG)-[0-9A-Za-z-]{1,64}$"
 _UUID: Final = re.compile(UUID_PATTERN.rstrip("$") + r"\Z", re.ASCII)
 _OWN: Final = f'device.attributes["{DRIVER}"]'
 _CAPACITY: Final = f'device.capacity["{DRIVER}"]'
+_FILL_IS_KNOWN: Final = f'"{ATTRIBUTE_FILL_LEVEL}" in {_OWN}'
+_FILL: Final = f"{_OWN}.{ATTRIBUTE_FILL_LEVEL}"
 _MODEL: Final = f"{_OWN}.productName"
 _PREFIX: Final = "nvidia-"
 """What HAMi puts before the model of a GPU, unless that says NVIDIA already."""
@@ -82,12 +84,12 @@ def shares_are(shares: int) -> str:
 
 def filled_at_least(level: int) -> str:
     """Return the test for GPUs known to be filled to *level* or more."""
-    return f'"fillLevel" in {_OWN} && {_OWN}.fillLevel >= {level:d}'
+    return f"{_FILL_IS_KNOWN} && {_FILL} >= {level:d}"
 
 
 def filled_below(level: int) -> str:
     """Return the test for GPUs known to be filled less than *level*."""
-    return f'"fillLevel" in {_OWN} && {_OWN}.fillLevel < {level:d}'
+    return f"{_FILL_IS_KNOWN} && {_FILL} < {level:d}"
 
 
 def is_uuid(text: str) -> bool:

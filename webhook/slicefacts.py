@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpu.names import (
+    ATTRIBUTE_FILL_LEVEL,
     CAPACITY_MEMORY,
     CAPACITY_SHARES,
     MODE_EXCLUSIVE,
@@ -23,8 +24,6 @@ from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
 from webhook.facts import ClusterFacts
 from webhook.sharerequest import MEMORY_MAX_MIB, SHARES_MAX
-
-FILL_LEVEL: Final = "fillLevel"
 
 _MIB: Final = 1 << 20
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)", re.ASCII)
@@ -123,7 +122,7 @@ def _devices(entries: Any) -> Iterator[OfferedDevice]:
                 memory_mib=_bounded(memory and memory // _MIB, MEMORY_MAX_MIB),
                 shares=_bounded(_whole(capacity, CAPACITY_SHARES), SHARES_MAX),
                 model=sys.intern(_text(attributes, "productName")),
-                has_fill_level=FILL_LEVEL in attributes,
+                has_fill_level=ATTRIBUTE_FILL_LEVEL in attributes,
             )
         except (KeyError, TypeError, AttributeError, QuantityError):
             continue
