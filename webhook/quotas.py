@@ -55,7 +55,8 @@ def bounds_of(quotas: Iterable[JsonObject], names: Sequence[QuotaNames]) -> tupl
 def read_quota(quota: JsonObject, names: Sequence[QuotaNames]) -> QuotaReading:
     """Read one ResourceQuota; never raises."""
     spec = _mapping(quota.get("spec"))
-    name = str(_mapping(quota.get("metadata")).get("name", ""))
+    name = _mapping(quota.get("metadata")).get("name")
+    name = name if isinstance(name, str) else ""
     factors = _factors(names)
     bounds: list[Bound] = []
     remarks: list[Refusal] = []

@@ -8,15 +8,14 @@ is made after its pod, or a moment before it, is left to the node.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from gpu.refusal import Refusal
 from hami.containers import Container, ContainerKind, all_containers
+from hami.quota import is_over
 from hami.wording import shown
 from kube.objects import JsonObject
 from webhook.claimspec import CLASSES, is_limited, objects
-
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 class ClaimLookup(Protocol):
@@ -80,11 +79,7 @@ class NamespaceLookup:
     def users(self, claim: str) -> Collection[str]:
         """Return who has *claim*, by the pods that are known and by the claim itself."""
         pods = self._objects.pods(self.namespace)
-        ended = {
-            each["metadata"]["name"]
-            for each in pods
-            if (each.get("status") or {}).get("phase") in _FINISHED
-        }
+        ended = {each["metadata"]["name"] for each in pods if is_over(each)}
         using = {each["metadata"]["name"] for each in pods if claim in named_claims(each).values()}
         status = (self._claim(claim) or {}).get("status") or {}
         reserved = {

@@ -25,10 +25,8 @@ from webhook.claimspec import (
     parts,
 )
 from webhook.facts import ClusterFacts
+from webhook.sharerequest import DEVICES_MAX
 from webhook.uncontrolled import LABEL, LABEL_VALUE
-
-DEVICES_MAX: Final = 32
-"""Of one claim (resource/v1: `AllocationResultsMaxSize`)."""
 
 _OF_GPUS: Final = (CAPACITY_MEMORY, CAPACITY_CORES, CAPACITY_SHARES)
 _OF_MIG: Final = (CAPACITY_MEMORY, MULTIPROCESSORS)

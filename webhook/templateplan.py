@@ -6,11 +6,11 @@ pod alone, and an unneeded template costs nothing.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import structlog
 
 from gpu.refusal import Refusal
+from hami.quota import is_over
 from kube.objects import JsonObject
 from webhook.requestannotation import ANNOTATION
 from webhook.templatecontent import expected_templates, is_genuine
@@ -19,8 +19,6 @@ from webhook.trimming import Template, is_translated
 log = structlog.get_logger(__name__)
 
 Expected = Mapping[str, JsonObject] | Refusal
-
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +127,7 @@ class Reader:
 
 def is_alive(pod: JsonObject) -> bool:
     """Tell whether claims may still be made for *pod*."""
-    ended = (pod.get("status") or {}).get("phase") in _ENDED
-    return not ended and "deletionTimestamp" not in pod["metadata"]
+    return not is_over(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
 def uid_of(item: JsonObject) -> str:

@@ -141,3 +141,14 @@ def test_no_quota_raises(spec: Any, key: str, value: Any) -> None:
     """Whatever the JSON is, a reading comes back."""
     read_quota({"spec": spec}, NAMES)
     read_quota({"spec": {"hard": {f"limits.{key}": value, key: value}}}, NAMES)
+
+
+def test_a_name_without_end_is_none() -> None:
+    """Not even writing it fails."""
+    deep: Any = []
+    for _ in range(1500):
+        deep = [deep]
+    read = read_quota(
+        {"metadata": {"name": deep}, "spec": {"hard": {"limits.nvidia.com/gpumem": 1}}}, NAMES
+    )
+    assert [bound.quota for bound in read.bounds] == [""]
