@@ -1,7 +1,8 @@
-"""An admission without a cluster: what the view of one would say is given as values."""
+"""An admission without a cluster or a server: what the view of one would say is given as values."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,20 @@ from webhook.claims import Translation, TranslationSettings
 from webhook.facts import ClusterFacts
 from webhook.podadmission import PodAdmission, PodRules
 from webhook.review import Review, UserInfo, Verdict
+from webhook.templatecontent import expected_templates
 
 NAMESPACE = "team-red"
+SCHEDULER = "hami-scheduler"
 FACTS = ClusterFacts(
     gpus_by_memory_mib={23028: 1, 81920: 1},
     gpus_by_shares={10: 2},
     models=frozenset({"NVIDIA A10", "NVIDIA A100-SXM4-80GB"}),
+)
+TWO_A10 = ClusterFacts(
+    gpus_by_memory_mib={24564: 2},
+    gpus_by_shares={10: 2},
+    models=frozenset({"NVIDIA A10"}),
+    fill_levels=True,
 )
 
 
@@ -94,10 +103,11 @@ class Door:
 
     def open(self) -> PodAdmission:
         """Return what decides."""
+        policy: Any = self.config.nvidia.gpu_core_policy
         rules = PodRules(
             config=self.config,
-            translation=TranslationSettings(keys=self.config.nvidia.keys),
-            scheduler_name="hami-scheduler",
+            translation=TranslationSettings(keys=self.config.nvidia.keys, core_policy=policy),
+            scheduler_name=SCHEDULER,
         )
         return PodAdmission(
             self.rules(rules),
@@ -136,3 +146,51 @@ def admitted(pod: JsonObject, verdict: Verdict) -> JsonObject:
     assert verdict.allowed, verdict.message
     patched: JsonObject = jsonpatch.apply_patch(pod, list(verdict.patch))
     return patched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The pod as it would be stored, or why it would not."""
+
+    pod: JsonObject
+    claims: tuple[JsonObject, ...] = ()
+    """The specs of its claims, in the order of their names in the pod."""
+    refused: str = ""
+    """All reasons in one text; empty for a pod that is allowed."""
+    warned: tuple[str, ...] = ()
+
+
+Ask = Callable[[PodAdmission, Review], Verdict]
+
+
+def _ask(admission: PodAdmission, review: Review) -> Verdict:
+    return asyncio.run(admission.decide(review))
+
+
+def decide(
+    pod: JsonObject,
+    config: DeviceConfig,
+    *,
+    claims_serve: bool,
+    view: KnownCluster | None = None,
+    ask: Ask = _ask,
+) -> Decided:
+    """Return what becomes of a new *pod*, in a cluster of two A10 that can serve claims or not.
+
+    *ask* takes the question to the decision, by a way of its own.
+    """
+    door = Door(view=view or KnownCluster(gpus=TWO_A10), config=config, claims_serve=claims_serve)
+    verdict = ask(door.open(), creation(deepcopy(pod)))
+    if not verdict.allowed:
+        return Decided(pod=pod, refused=verdict.message, warned=verdict.warnings)
+    new = admitted(deepcopy(pod), verdict)
+    return Decided(pod=new, claims=tuple(_claims(new)), warned=verdict.warnings)
+
+
+def _claims(pod: JsonObject) -> Iterator[JsonObject]:
+    templates = expected_templates(pod)
+    assert not isinstance(templates, Refusal), templates
+    for entry in pod["spec"].get("resourceClaims", ()):
+        name = entry.get("resourceClaimTemplateName")
+        if name in templates:
+            yield templates[name]

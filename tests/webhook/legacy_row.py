@@ -23,7 +23,7 @@ class Outcome:
     says: str
     """For people, in the document."""
     claim: JsonObject | None = None
-    """What the only claim contains; see `deciding.missing`."""
+    """What the only claim contains; see `containing.missing`."""
     pod: JsonObject | None = None
     """What the pod contains afterwards."""
     refused: str = ""

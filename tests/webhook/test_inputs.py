@@ -10,7 +10,7 @@ from hami.containers import all_containers
 from kube.objects import JsonObject
 from sim.scheduler.cel import matches
 from tests.hami.inputfiles import InputCase, input_cases
-from tests.webhook.deciding import SCHEDULER, Decided, StillView, decide
+from tests.webhook.admitting import SCHEDULER, Decided, KnownCluster, decide
 from tests.webhook.translating import a_gpu, bodies, expressions, published
 from webhook.facts import ClusterFacts
 
@@ -45,7 +45,7 @@ def one(file: str, part: str = "") -> InputCase:
 
 def decided(case: InputCase, *, claims: bool = True, pod: JsonObject | None = None) -> Decided:
     """Return what becomes of the pod of *case*, or of another in its place."""
-    facts = StillView(gpus=NODE_C) if case.file == "in-13" else None
+    facts = KnownCluster(gpus=NODE_C) if case.file == "in-13" else None
     return decide(pod or case.pod, case.config, claims_serve=claims, view=facts)
 
 

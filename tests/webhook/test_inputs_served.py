@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.hami.inputfiles import InputCase, input_cases
-from tests.webhook.deciding import StillView, decide
+from tests.webhook.admitting import KnownCluster, decide
 from tests.webhook.serving import Served, served
 from tests.webhook.test_inputs import NODE_C
 from webhook.leaderforward import body_of
@@ -63,7 +63,7 @@ def wire() -> Iterator[Wire]:
 def test_input_over_tls(wire: Wire, name: str, mode: str) -> None:
     """What a client gets over the wire is what was decided, to the last operation."""
     case: InputCase = CASES[name]
-    view = StillView(gpus=NODE_C) if case.file == "in-13" else None
+    view = KnownCluster(gpus=NODE_C) if case.file == "in-13" else None
     claims_serve = mode == "claims"
     over_tls = decide(case.pod, case.config, claims_serve=claims_serve, view=view, ask=wire.ask)
     at_hand = decide(case.pod, case.config, claims_serve=claims_serve, view=view)

@@ -7,7 +7,8 @@ import kubernetes_validate
 import pytest
 
 from sim.scheduler.cel import fault_of
-from tests.webhook.deciding import Decided, StillView, decide, missing
+from tests.webhook.admitting import TWO_A10, Decided, KnownCluster, decide
+from tests.webhook.containing import missing
 from tests.webhook.legacy_document import PATH, document
 from tests.webhook.legacy_row import Outcome, Row
 from tests.webhook.legacy_table import ROWS, keys_without_row, required_keys
@@ -20,7 +21,7 @@ MODES = {"claims": True, "hami": False}
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_row(row: Row, mode: str) -> None:
     """A pod with the key becomes what the table says, in a cluster with claims and without."""
-    view = StillView(labels=row.namespace_labels)
+    view = KnownCluster(gpus=TWO_A10, labels=row.namespace_labels)
     decided = decide(row.pod, row.config, claims_serve=MODES[mode], view=view)
     outcome = row.dra if MODES[mode] else row.hami
     _check(decided, outcome)
