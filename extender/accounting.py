@@ -8,7 +8,7 @@ all that is left.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from extender.model import DeviceUsage, NodeUsage
@@ -71,20 +71,26 @@ class Unaccounted:
 
 
 class Ledger:
-    """One vendor's devices, summed up while containers are added in their order."""
+    """One vendor's devices, summed up while containers are added in their order.
 
-    __slots__ = ("_peaks", "_stays")
+    Where cores are a mask its bits are put together, so that a peak holds every core that is used
+    at any time.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_masks", "_peaks", "_stays")
+
+    def __init__(self, word: str) -> None:
+        self._masks = word == _NEURON
         self._stays: dict[str, Use] = {}
         self._peaks: dict[str, Use] = {}
 
     def add(self, devices: Collection[PodDevice], *, ends: bool) -> None:
         """Add a container; *ends* tells an ordinary init container."""
         for uuid, use in _summed(devices).items():
-            together = self._stays.get(uuid, NOTHING) + use
+            stays = self._stays.get(uuid, NOTHING)
+            together = self._with_bits(stays + use, stays, use)
             if ends:
-                self._peaks[uuid] = self._peaks.get(uuid, NOTHING) | together
+                self._peaks[uuid] = self._larger(self._peaks.get(uuid, NOTHING), together)
             else:
                 self._stays[uuid] = together
 
@@ -96,17 +102,24 @@ class Ledger:
         """Return what has to be there, by UUID in order."""
         stays, peaks = self._stays, self._peaks
         return {
-            uuid: stays.get(uuid, NOTHING) | peaks.get(uuid, NOTHING)
+            uuid: self._larger(stays.get(uuid, NOTHING), peaks.get(uuid, NOTHING))
             for uuid in sorted(stays.keys() | peaks.keys())
         }
 
     def with_more(self, devices: Collection[PodDevice], *, ends: bool) -> dict[str, Use]:
         """Return what `effective` would be after `add`."""
-        extended = Ledger()
+        extended = Ledger("")
+        extended._masks = self._masks
         extended._stays = dict(self._stays)
         extended._peaks = dict(self._peaks)
         extended.add(devices, ends=ends)
         return extended.effective()
+
+    def _larger(self, one: Use, two: Use) -> Use:
+        return self._with_bits(one | two, one, two)
+
+    def _with_bits(self, use: Use, one: Use, two: Use) -> Use:
+        return replace(use, cores=one.cores | two.cores) if self._masks else use
 
 
 def collapse(
@@ -117,7 +130,7 @@ def collapse(
     *sidecars* are the positions of init containers that stay.
     """
     return {
-        word: _ledger(slots, init_count, sidecars).effective()
+        word: _ledger(word, slots, init_count, sidecars).effective()
         for word, slots in slots_by_word.items()
     }
 
@@ -127,7 +140,8 @@ def steady(
 ) -> dict[str, dict[str, Use]]:
     """Return what a pod takes once its init containers are done."""
     return {
-        word: _ledger(slots, init_count, sidecars).steady() for word, slots in slots_by_word.items()
+        word: _ledger(word, slots, init_count, sidecars).steady()
+        for word, slots in slots_by_word.items()
     }
 
 
@@ -177,8 +191,8 @@ def undo(node: NodeUsage, booking: Booking) -> None:
             _remove_last(usage.mig, instance)
 
 
-def _ledger(slots: Slots, init_count: int, sidecars: Collection[int]) -> Ledger:
-    ledger = Ledger()
+def _ledger(word: str, slots: Slots, init_count: int, sidecars: Collection[int]) -> Ledger:
+    ledger = Ledger(word)
     for position, devices in enumerate(slots):
         ledger.add(devices, ends=position < init_count and position not in sidecars)
     return ledger

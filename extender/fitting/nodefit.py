@@ -9,7 +9,9 @@ pod names are copied, and none of what hangs on them.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
+from extender.accounting import Ledger
 from extender.fitting import order, wording
 from extender.fitting.reasons import Reason, Tally
 from extender.fitting.room import QuotaRoom
@@ -21,6 +23,7 @@ from hami.containers import ContainerKind
 from hami.deviceconfig import DeviceConfig
 from hami.requests import NVIDIA, ContainerRequest, DeviceRequest
 
+_NEUTRAL_WEIGHT: Final = 10_000
 _Usages = dict[str, list[DeviceUsage]]
 
 
@@ -80,19 +83,28 @@ class _Fitting:
     def placement(self) -> Placement:
         """Return all that was given, with the node's score."""
         annotations: dict[str, str] = {}
-        score = node_score(*node_sums(self.node.devices.values()))
-        for word, scene in self.scenes.items():
-            walk = walk_of(word, scene.vendor)
-            annotations |= walk.annotations(scene)
-            score += walk.node_score(scene)
-        spreads = node_policy(self.ask, self.policies) == "spread"
+        for scene in self.scenes.values():
+            annotations |= walk_of(scene.word, scene.vendor).annotations(scene)
         return Placement(
             node=self.node.name,
-            score=0.0 - score if spreads else score,
-            slots={word: tuple(scene.taken) for word, scene in self.scenes.items()},
-            mig=tuple(each for scene in self.scenes.values() for each in scene.mig),
+            score=self._score(),
+            slots={word: scene.slots for word, scene in self.scenes.items()},
+            mig=tuple(each for scene in self.scenes.values() for each in scene.instances),
             annotations=annotations,
         )
+
+    def _score(self) -> float:
+        """Return the node's score, higher where it is better under the policy among nodes."""
+        score = node_score(*node_sums(self.node.devices.values()))
+        neutral = 0.0
+        for scene in self.scenes.values():
+            walk = walk_of(scene.word, scene.vendor)
+            if walk.is_neutral:
+                neutral += _NEUTRAL_WEIGHT * walk.node_score(scene)
+            else:
+                score += walk.node_score(scene)
+        spreads = node_policy(self.ask, self.policies) == "spread"
+        return neutral - score if spreads else neutral + score
 
     def _give(
         self, request: DeviceRequest, container: ContainerRequest, *, ends: bool
@@ -102,7 +114,7 @@ class _Fitting:
             return self._misfit(request, Refused(_only(Reason.UNKNOWN_VENDOR), 0))
         usages = self.stays[request.word]
         if ends:
-            usages = _copies(usages)
+            usages = copies(usages)
         scene.ends = ends
         walk = walk_of(request.word, scene.vendor)(scene, request)
         if request.count > len(usages) and not walk.may_repeat(usages):
@@ -122,9 +134,8 @@ class _Fitting:
         return scene.policy.worst_first(usages, scores)
 
     def _note(self, scene: Scene, found: list[Pick], *, ends: bool) -> None:
-        given = tuple(pick.given for pick in found)
-        scene.ledger.add(given, ends=ends)
-        scene.taken.append(given)
+        scene.ledger.add([pick.given for pick in found], ends=ends)
+        scene.taken.append(found)
 
     def _scene(self, word: str) -> Scene | None:
         scene = self.scenes.get(word)
@@ -141,12 +152,14 @@ class _Fitting:
             word=word,
             vendor=vendor,
             policy=order.resolved(text, numa_bind=numa_bind),
+            node_policy=node_policy(self.ask, self.policies),
             room=self.room,
             clock_ns=self.clock_ns,
+            ledger=Ledger(word),
             taken=[()] * self.position,
         )
         self.scenes[word] = scene
-        self.stays[word] = _copies(self.node.devices.get(word, ()))
+        self.stays[word] = copies(self.node.devices.get(word, ()))
         return scene
 
     def _misfit(self, request: DeviceRequest, refused: Refused) -> Misfit:
@@ -168,7 +181,7 @@ def _only(reason: Reason) -> Tally:
     return Tally({str(reason): 1})
 
 
-def _copies(usages: Iterable[DeviceUsage]) -> list[DeviceUsage]:
+def copies(usages: Iterable[DeviceUsage]) -> list[DeviceUsage]:
     """Return *usages* to be counted on; what hangs on them is shared and only ever replaced."""
     return [
         DeviceUsage(

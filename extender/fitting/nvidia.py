@@ -10,7 +10,7 @@ from extender.fitting.room import ENDLESS
 from extender.fitting.scene import Pick, Refused, Scene
 from extender.fitting.walk import Walk
 from extender.model import DeviceUsage
-from hami import matching, userkeys
+from hami import matching, nodenotes, userkeys
 from hami.devices import MigAllocation, MigPlacement, MigProfile
 from hami.requests import DeviceRequest
 
@@ -68,7 +68,7 @@ class NvidiaWalk(Walk):
         if not self._linked or len(picks) == count:
             return picks[:count]
         uuids = [each.usage.device.uuid for each in picks]
-        scores = topology.pair_scores(self.scene.node.annotations.get(topology.SCORE_KEY, ""))
+        scores = topology.pair_scores(self.scene.node.annotations.get(nodenotes.SCORE, ""))
         if count == 1:
             return [picks[topology.least_linked(uuids, scores)]]
         return [picks[index] for index in topology.best_linked(uuids, count, scores)]
@@ -84,6 +84,8 @@ class NvidiaWalk(Walk):
             and not matching.mode_matches(usage.device.mode, self._modes)
         ):
             return Reason.TYPE_MISMATCH
+        if reason is None and self.scene.allowed is not None and usage.device.mode == MIG_MODE:
+            return Reason.MODE
         return reason
 
     def lacks(self, usage: DeviceUsage, picks: list[Pick]) -> Reason | None:
@@ -143,6 +145,5 @@ class NvidiaWalk(Walk):
         super().book(picks)
         for index, each in enumerate(picks):
             if each.instance:
-                instance = replace(each.instance, device_index=index)
-                each.usage.mig = [*each.usage.mig, instance]
-                self.scene.mig.append(instance)
+                each.instance = replace(each.instance, device_index=index)
+                each.usage.mig = [*each.usage.mig, each.instance]

@@ -5,24 +5,22 @@ where their pairs score most; the first found wins. HAMi tries every combination
 fits, which for many candidates takes hours; here those beyond the first 16 are left out.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-SCORE_KEY: Final = "hami.io/node-nvidia-score"
-PairScores = Mapping[str, Mapping[str, int]]
+from hami import nodenotes
+from hami.nodenotes import PairScores
+from hami.reading import Undecodable
+
 _CANDIDATES: Final = 16
 
 
 @lru_cache(maxsize=64)
 def pair_scores(text: str) -> PairScores:
     """Return what a node registers of its pairs; nothing where it cannot be read."""
-    try:
-        entries = json.loads(text)
-        return {str(each["uuid"]): dict(each.get("score") or {}) for each in entries}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return {}
+    found = nodenotes.decode_scores(text)
+    return {} if isinstance(found, Undecodable) else found
 
 
 def least_linked(uuids: Sequence[str], scores: PairScores) -> int:

@@ -13,19 +13,20 @@ from extender.fitting.room import ENDLESS
 from extender.fitting.scene import Pick, Refused, Scene
 from extender.fitting.scoring import memory_of
 from extender.model import DeviceUsage
-from hami import matching, userkeys
+from hami import matching, nodenotes, userkeys
 from hami.devices import PodDevice
 from hami.requests import DeviceRequest
 
-CORDON_KEY: Final = "hami.io/device-cordon"
 _ALL_CORES: Final = 100
 
 
 class Walk:
     """One container's request of one vendor."""
 
-    looks_at_all: ClassVar[bool] = False
+    looks_at_all: bool = False
     """Whether it chooses among all devices that fit, not takes the first."""
+    is_neutral: ClassVar[bool] = False
+    """Whether more of `node_score` is better under every policy, and outweighs all else."""
 
     def __init__(self, scene: Scene, request: DeviceRequest) -> None:
         self.scene = scene
@@ -126,6 +127,12 @@ class Walk:
         """Return the MiB and cores that would be taken of a device."""
         return memory_of(self.request, usage.device.memory_mib), self.cores
 
+    def says(self, resource: str) -> bool:
+        """Tell whether the container names *resource*, not what follows from other resources."""
+        said = self.scene.container.container.raw.get("resources")
+        amounts = (said.get("limits"), said.get("requests")) if isinstance(said, Mapping) else ()
+        return any(resource in each for each in amounts if isinstance(each, Mapping))
+
     def total_cores(self, usage: DeviceUsage) -> int:
         """Return the cores of a device."""
         return usage.device.cores
@@ -177,8 +184,8 @@ class Walk:
 
 def cordoned(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the UUIDs on which nothing new is placed."""
-    text = annotations.get(CORDON_KEY)
-    return frozenset(matching.members(text) or ()) if text else frozenset()
+    text = annotations.get(nodenotes.CORDON)
+    return nodenotes.decode_cordon(text) if text else frozenset()
 
 
 def _texts(

@@ -23,6 +23,8 @@ def have(usages: Collection[DeviceUsage]) -> str:
     """Return the most that is free on any one device, amount by amount."""
     if not usages:
         return "no devices"
+    if not any(usage.device.memory_mib for usage in usages):
+        return f"{len(usages)} devices"
     memory_mib = max(usage.device.memory_mib - usage.used_mib for usage in usages)
     cores = max(usage.device.cores - usage.used_cores for usage in usages)
     return f"{len(usages)} devices, at most {memory_mib} MiB and {cores} cores free on one"

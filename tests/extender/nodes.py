@@ -176,3 +176,20 @@ MIG_PROFILES: Final = (
         placements=(MigPlacement(start=0, size=8),),
     ),
 )
+
+
+class NoMore:
+    """A quota of MiB."""
+
+    def __init__(self, memory_mib: int) -> None:
+        self.memory_mib = memory_mib
+
+    def has_room(self, word: str, memory_mib: int, cores: int) -> bool:
+        """Tell whether it is kept."""
+        del word, cores
+        return memory_mib <= self.memory_mib
+
+
+def mig_gpu(count: int = 7, **said: Any) -> DeviceUsage:
+    """Return a GPU that is cut into instances."""
+    return usage(device("G9", count=count, mode="mig", mig_profiles=MIG_PROFILES, **said))

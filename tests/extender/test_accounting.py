@@ -71,6 +71,13 @@ def test_cores_of_a_mask_are_counted_by_bits() -> None:
     assert quota_amounts("AWSNeuron", uses) == (0, 3)
 
 
+def test_cores_of_a_mask_are_put_together() -> None:
+    """The first core of an init container and the second of an app are both taken."""
+    slots = {"AWSNeuron": (one(0, 1), one(0, 2))}
+    assert collapse(slots, 1) == {"AWSNeuron": {"G0": Use(slots=1, cores=3)}}
+    assert steady(slots, 1) == {"AWSNeuron": {"G0": Use(slots=1, cores=2)}}
+
+
 def test_what_a_node_does_not_have_is_told() -> None:
     """The rest is booked, and comes back."""
     on = gpus(1)

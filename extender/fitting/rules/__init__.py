@@ -1,0 +1,1 @@
+"""What single vendors do otherwise than all."""

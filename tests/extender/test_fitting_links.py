@@ -1,0 +1,48 @@
+"""GPUs that are linked well."""
+
+from extender.fitting import topology
+from tests.extender.nodes import (
+    fit,
+    gpus,
+    limited,
+    pod,
+    uuids,
+)
+
+POLICY = "hami.io/gpu-scheduler-policy"
+NUMA_BIND = {"nvidia.com/numa-bind": "true"}
+
+
+def test_links_across_numa_runs_are_not_mixed() -> None:
+    """A pod bound to a NUMA node gets the best pair of a node that has enough."""
+    on = gpus(4)
+    on.annotations = {"hami.io/node-nvidia-score": '[{"uuid":"G0","score":{"G3":900}}]'}
+    raw = pod(limited(gpu=2, mem=1), annotations={POLICY: "topology-aware", **NUMA_BIND})
+    assert uuids(fit(on, raw)) == "G3 G2"
+    on.devices["NVIDIA"][0].used_slots = 10
+    assert uuids(fit(on, raw)) == "G3 G2"
+    on.devices["NVIDIA"][3].used_slots = 10
+    on.devices["NVIDIA"][0].used_slots = 0
+    assert uuids(fit(on, raw)) == "G1 G0"
+
+
+def test_broken_scores_of_pairs_are_no_links() -> None:
+    """The first found are taken."""
+    on = gpus(4)
+    on.annotations = {"hami.io/node-nvidia-score": '[{"uuid":7}'}
+    raw = pod(limited(gpu=2, mem=1), annotations={POLICY: "topology-aware"})
+    assert uuids(fit(on, raw)) == "G3 G2"
+
+
+def test_pairs_that_score_most_are_chosen() -> None:
+    """The first of equal ones; candidates beyond reason are left out."""
+    names = [f"G{each}" for each in range(6)]
+    scores = {"G1": {"G4": 5, "G5": 5}, "G4": {"G5": 1}}
+    assert topology.best_linked(names, 2, scores) == (1, 4)
+    assert topology.best_linked(names, 3, scores) == (1, 4, 5)
+    assert topology.best_linked(names, 3, {}) == (0, 1, 2)
+    many = [f"G{each}" for each in range(60)]
+    assert topology.best_linked(many, 8, {}) == tuple(range(8))
+    assert topology.best_linked(many, 20, {}) == tuple(range(20))
+    assert topology.least_linked(names, scores) == 0
+    assert topology.least_linked(names, {name: {"G0": -1} for name in names[2:]}) == 2
