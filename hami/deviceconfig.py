@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu.refusal import Refusal
 from hami import vendors
 from hami.amounts import MEMORY_LIMIT_MIB
-from hami.vendor_rules.sections import Number
+from hami.vendor_rules.sections import Number, Scaling
 from hami.vendors import Vendor
 from hami.wording import shown
 
@@ -71,8 +71,8 @@ class NvidiaConfig:
     memory_factor: Number = 1
     """MiB in one unit of what users write; below 1 it is 1."""
     device_split_count: Number = 10
-    device_memory_scaling: float = 1.0
-    device_core_scaling: float = 1.0
+    device_memory_scaling: Scaling = 1.0
+    device_core_scaling: Scaling = 1.0
     pre_configured_device_memory_mib: Number = 0
     enable_numa_topology: bool = False
     gpu_core_policy: str = "default"
@@ -103,6 +103,12 @@ class DeviceConfig:
     vendors: tuple[Vendor, ...] = field(default_factory=lambda: vendors.from_sections({}))
     """All others; Ascend's and Iluvatar's only when asked for."""
     warnings: tuple[Refusal, ...] = ()
+    vendor_keys: frozenset[str] = field(init=False, repr=False, compare=False)
+    """All resource names that *vendors* serve."""
+
+    def __post_init__(self) -> None:
+        keys = frozenset[str]().union(*(each.keys for each in self.vendors))
+        object.__setattr__(self, "vendor_keys", keys)
 
 
 NO_NVIDIA: Final = NvidiaConfig(

@@ -23,6 +23,7 @@ def _as_number(value: Any) -> Any:
 Name = Annotated[str, BeforeValidator(_unless_empty)]
 Number = Annotated[int, BeforeValidator(_as_number)]
 """A truth value or a text is none, as for HAMi (yaml.v2), whatever it could be read as."""
+Scaling = Annotated[float, BeforeValidator(_as_number), Field(allow_inf_nan=False)]
 
 
 class Section(BaseModel):

@@ -100,6 +100,7 @@ def test_a_section_for_others_alone() -> None:
         ("nvidia: {resourceCountName: g, memoryFactor: true}", "memoryFactor: `true`: .* a number"),
         ("nvidia: {resourceCountName: g, memoryFactor: '256'}", "memoryFactor: `256`: .* a number"),
         ("{hygon: {resourceCountName: g, memoryFactor: true}}", "^hygon.memoryFactor: `true`"),
+        ("nvidia: {resourceCountName: g, deviceMemoryScaling: .nan}", "deviceMemoryScaling: `NaN`"),
         ("a: b: c", "no YAML"),
         ("\0", "no YAML"),
         ("a: !!python/name:os.system", "no YAML"),
