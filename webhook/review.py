@@ -15,6 +15,7 @@ from gpu.refusal import Refusal
 from kube.objects import JsonObject
 
 KIND: Final = "AdmissionReview"
+_COMPACT: Final = json.JSONEncoder(separators=(",", ":"))
 VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
 
 
@@ -92,7 +93,7 @@ def refused(
 def read(body: bytes) -> Review:
     """Return the question in *body*; raises `ReviewError`."""
     try:
-        said = json.loads(body)
+        said = _DECODER.decode(body.decode())
         request = said["request"]
         user = request.get("userInfo") or {}
         resource = request.get("resource") or {}
@@ -108,7 +109,7 @@ def read(body: bytes) -> Review:
             user=_user(user),
             item=_item(request.get("object")),
             old_item=_item(request.get("oldObject")),
-            dry_run=request.get("dryRun") is True,
+            dry_run=_truth(request.get("dryRun")),
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         message = f"no AdmissionReview: {type(error).__name__}: {error}"
@@ -119,7 +120,7 @@ def write(review: Review, verdict: Verdict) -> bytes:
     """Return the answer to *review*."""
     response: JsonObject = {"uid": review.uid, "allowed": verdict.allowed}
     if verdict.patch and verdict.allowed:
-        text = json.dumps(verdict.patch, separators=(",", ":")).encode()
+        text = _COMPACT.encode(verdict.patch).encode()
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(text).decode()}
     if verdict.warnings:
         response["warnings"] = list(verdict.warnings)
@@ -129,7 +130,7 @@ def write(review: Review, verdict: Verdict) -> bytes:
             status["reason"] = "Forbidden"
         response["status"] = status
     answer = {"apiVersion": review.api_version, "kind": KIND, "response": response}
-    return json.dumps(answer, separators=(",", ":")).encode()
+    return _COMPACT.encode(answer).encode()
 
 
 def _known(version: Any) -> str:
@@ -146,6 +147,31 @@ def _text(value: Any) -> str:
     return value
 
 
+def _texts(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list):
+        message = f"{value!r} is no list"
+        raise TypeError(message)
+    return tuple(map(_text, value))
+
+
+def _truth(value: Any) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    message = f"{value!r} is neither true nor false"
+    raise TypeError(message)
+
+
+def _no_json(word: str) -> Any:
+    message = f"{word} is no JSON"
+    raise ValueError(message)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_json)
+"""Python's own takes `NaN`, and what it was taken into could not be sent back."""
+
+
 def _item(value: Any) -> JsonObject | None:
     if value is None or isinstance(value, dict):
         return value
@@ -157,7 +183,7 @@ def _user(raw: JsonObject) -> UserInfo:
     extra = raw.get("extra") or {}
     return UserInfo(
         username=_text(raw.get("username") or ""),
-        groups=tuple(_text(each) for each in raw.get("groups") or ()),
+        groups=_texts(raw.get("groups")),
         uid=_text(raw.get("uid") or ""),
-        extra={_text(key): tuple(map(_text, values)) for key, values in extra.items()},
+        extra={key: _texts(values) for key, values in extra.items()},
     )

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from typing import Any
 
 import pytest
@@ -85,6 +86,10 @@ def test_a_refusal_has_no_patch() -> None:
         question(object=[]),
         question(userInfo={"username": 1}),
         question(version="v1"),
+        question(userInfo={"username": "ann", "groups": "system:masters"}),
+        question(userInfo={"username": "ann", "extra": {"scopes": "all"}}),
+        question(dryRun="true"),
+        question(object={"spec": {"priority": math.nan}}),
     ],
 )
 def test_what_is_no_review_is_refused(body: bytes) -> None:
