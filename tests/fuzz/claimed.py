@@ -33,7 +33,7 @@ def expect_claims(old: Any, new: Any, specs: Mapping[str, Any]) -> None:
     asked = asking(old)
     named = {
         each["name"]: specs[each["resourceClaimTemplateName"]]
-        for each in new["spec"].get("resourceClaims", ())
+        for each in new["spec"].get("resourceClaims") or ()
         if isinstance(each, dict) and each.get("resourceClaimTemplateName") in specs
     }
     annotations = _annotations(old)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-import yaml
-
 from cli.convert.conversion import Converted, Converter
 from cli.convert.errors import ManifestError
 from cli.convert.reading import documents
@@ -19,7 +17,7 @@ from cli.convert.writing import yaml_of
 from hami.deviceconfig import DeviceConfig
 from tests.fuzz.asked import KEYS
 from tests.fuzz.claimed import expect_claims
-from tests.fuzz.mutation import at, paths, replaced, spoiled, spoiled_bytes
+from tests.fuzz.mutation import at, paths, replaced, spoiled, spoiled_yaml
 from tests.fuzz.review_seeds import AMOUNTS, PODS
 from tests.fuzz.running import expect
 
@@ -65,15 +63,7 @@ class ConvertedManifests:
     def make(self, rng: Random) -> str:
         """Return a file."""
         found = spoiled(rng, _amounts(rng, rng.choice(_VALID)), donor=rng.choice(_VALID), most=2)
-        try:
-            text = yaml.safe_dump_all([found], default_flow_style=rng.random() < 0.2)
-        except (yaml.YAMLError, RecursionError):
-            return "[" * 2000
-        if rng.random() < 0.3:
-            return spoiled_bytes(rng, text.encode("utf-8", "surrogatepass")).decode(
-                errors="replace"
-            )
-        return text
+        return spoiled_yaml(rng, found)
 
     def check(self, sample: str) -> bool:
         """Hold the pods that come out against those that went in."""

@@ -1,6 +1,5 @@
 """HAMi's `device-config.yaml`: an administrator's file, from which all names and factors come."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -9,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from hami.deviceconfig import DeviceConfig, DeviceConfigError, parse
-from tests.fuzz.mutation import SCALARS, at, paths, replaced, spoiled, spoiled_bytes
+from tests.fuzz.mutation import SCALARS, at, paths, replaced, spoiled, spoiled_yaml
 from tests.fuzz.running import expect
 
 _NVIDIA: Final = {
@@ -85,15 +84,7 @@ class DeviceConfigs:
         said = spoiled(rng, rng.choice(_VALID), donor=rng.choice(_VALID), most=2)
         if rng.random() < 0.4:
             said = _other_value(rng, said)
-        try:
-            text = (yaml.safe_dump if rng.random() < 0.7 else json.dumps)(said)
-        except (yaml.YAMLError, RecursionError):
-            return "[" * 2000
-        if rng.random() < 0.3:
-            return spoiled_bytes(rng, text.encode("utf-8", "surrogatepass")).decode(
-                errors="replace"
-            )
-        return text
+        return spoiled_yaml(rng, said)
 
     def check(self, sample: str) -> bool:
         """Compare names and numbers with what stands in the file."""

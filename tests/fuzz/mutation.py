@@ -13,6 +13,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+import yaml
+
 Steps = tuple[str | int, ...]
 
 NUMBERS: Final[tuple[Any, ...]] = (
@@ -114,6 +116,17 @@ def spoiled_text(rng: Random, document: Any, *, donor: Any = None) -> bytes:
         text = _double_key(rng, text)
     if luck > 0.85:
         text = spoiled_bytes(rng, text, most=2)
+    return text
+
+
+def spoiled_yaml(rng: Random, document: Any) -> str:
+    """Return YAML of *document*, or JSON, which is YAML too, now and then spoiled as bytes."""
+    try:
+        text = json.dumps(document) if rng.random() < 0.2 else yaml.safe_dump(document)
+    except (yaml.YAMLError, RecursionError):
+        return "[" * 2000
+    if rng.random() < 0.3:
+        return spoiled_bytes(rng, text.encode("utf-8", "surrogatepass")).decode(errors="replace")
     return text
 
 

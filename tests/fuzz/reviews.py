@@ -5,6 +5,7 @@ against what the documents say that nobody may.
 """
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -19,7 +20,7 @@ from tests.fuzz.asked import KEYS, amounts, containers
 from tests.fuzz.claimed import asking, expect_claims
 from tests.fuzz.mutation import as_text, at, paths, replaced, spoiled, spoiled_text
 from tests.fuzz.review_seeds import AMOUNTS, SEEDS
-from tests.fuzz.running import expect
+from tests.fuzz.running import ViolationError, expect
 from tests.fuzz.world import SCHEDULER, Decider
 from tests.hami.booking_model import booked
 from webhook import warningtexts
@@ -110,8 +111,10 @@ def _is_new_pod(review: Review) -> bool:
 
 
 def _expect_answer(review: Review, verdict: Verdict) -> None:
-    answer = json.loads(write(review, verdict))["response"]
+    answer = _strictly(write(review, verdict))["response"]
     expect(answer["uid"] == review.uid, "an answer to another question")
+    if "patch" in answer:
+        expect(_strictly(b64decode(answer["patch"])) == [*verdict.patch], "another patch")
     expect(verdict.allowed or verdict.message, "a refusal without a reason")
     expect(verdict.code in {200, 403}, f"a failure of our own: {verdict.code}")
     cut = warningtexts.cut(verdict.warnings)
@@ -124,6 +127,16 @@ def _expect_answer(review: Review, verdict: Verdict) -> None:
             if path.startswith(part):
                 kind = path.removeprefix(part).split("/")[1]
                 expect(kind in {"resources", "env"}, f"a field was touched: {path}")
+
+
+def _strictly(text: bytes) -> Any:
+    """Return what *text* says to a reader that takes no NaN."""
+
+    def no_json(word: str) -> Any:
+        message = f"what was answered is no JSON: {word}"
+        raise ViolationError(message)
+
+    return json.loads(text, parse_constant=no_json)
 
 
 def _same(one: Any, other: Any) -> bool:
