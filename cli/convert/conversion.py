@@ -17,6 +17,7 @@ from cli.convert.telling import Telling
 from cli.convert.tidying import drop_emptied, drop_record
 from cli.convert.workloads import is_list, keys_in, path_to_pod, pod_in, with_pod
 from gpu.refusal import Refusal
+from hami import userkeys
 from hami.deviceconfig import DeviceConfig
 from hami.keys import is_scheduler_owned
 from hami.preference_reading import annotations_of
@@ -70,7 +71,10 @@ class Converter:
         pod = pod_in(item, path)
         if pod is None:
             return Converted(item=item)
-        found = self._pod(pod, item, Telling(item, ".".join(path)))
+        told = Telling(item, ".".join(path))
+        if path:
+            told.warn(_misplaced(item, path))
+        found = self._pod(pod, item, told)
         return Converted(
             item=with_pod(item, path, found.item),
             templates=found.templates,
@@ -163,6 +167,14 @@ class Converter:
             "metadata": {"name": name} | ({"namespace": namespace} if namespace else {}),
             "spec": {"spec": spec},
         }
+
+
+def _misplaced(owner: JsonObject, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield which annotations of *owner* are meant for its pods, which do not get them."""
+    keys = {*userkeys.OF_NVIDIA, *userkeys.OF_ALL_VENDORS}
+    place = ".".join((*path, "metadata"))
+    for key in sorted(keys & annotations_of(owner).keys()):
+        yield f"annotation {key} is on the {owner.get('kind')}; move it to {place}"
 
 
 def _left(pod: JsonObject, said: Valid, *, with_claims: bool) -> Iterator[str]:

@@ -199,6 +199,18 @@ def test_warnings_are_comments(tmp_path: Path) -> None:
     assert "schedulerName: hami-scheduler stays" in head
 
 
+def test_annotations_in_the_wrong_place_are_told(tmp_path: Path) -> None:
+    """Pods get the annotations of their template alone."""
+    deployment = a_workload("Deployment", "apps/v1", gpu="1")
+    deployment["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": "GPU-1", "a": "b"}
+    ended = converted(tmp_path, deployment)
+    where = "is on the Deployment; move it to spec.template.metadata"
+    assert f"annotation nvidia.com/use-gpuuuid {where}" in ended.output
+    pod = a_pod(gpu="1")
+    pod["metadata"]["annotations"] = {"nvidia.com/use-gputype": "A10"}
+    assert "move it" not in converted(tmp_path, pod).output
+
+
 def test_variables_that_undo_limits_are_refused(tmp_path: Path) -> None:
     """What the webhook does not let into a container with a share is refused here, too."""
     pod = a_pod(gpu="1", gpumem="1000")
