@@ -1,8 +1,7 @@
 """AdmissionReview: what the API server asks before it stores an object, and what it is told.
 
 The answer's `apiVersion` is that of the question. A patch is a JSON patch (RFC 6902) in base64; the
-API server accepts no other. A warning longer than 120 characters may be cut on the way, and all of
-an answer's beyond 4096 are dropped (apiserver: `pkg/warning`).
+API server accepts no other. What it passes on of warnings stands in `webhook.warningtexts`.
 """
 
 import base64
