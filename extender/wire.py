@@ -25,12 +25,14 @@ class WireError(ValueError):
 class Names:
     """The `NodeNames` of a request, decoded only for those who need them all."""
 
-    __slots__ = ("_listed", "raw")
+    __slots__ = ("_found", "_listed", "raw")
 
     def __init__(self, raw: bytes) -> None:
         """Take a JSON array of strings as it came."""
         self.raw = raw
         self._listed: tuple[str, ...] | None = None
+        self._found: str | None = None
+        """The last that was found to be there: it is asked for again."""
 
     @classmethod
     def of(cls, names: Sequence[str]) -> "Names":
@@ -57,7 +59,12 @@ class Names:
         """
         if self._listed is not None or b"\\" in self.raw:
             return name in self.listed()
-        return b'"%b"' % name.encode() in self.raw
+        if name == self._found:
+            return True
+        if b'"%b"' % name.encode() not in self.raw:
+            return False
+        self._found = name
+        return True
 
 
 class FilterArgs(msgspec.Struct, gc=False):
