@@ -66,12 +66,13 @@ def field_of(container: Container, resource: str, *, section: str = _LIMITS) -> 
 
 def names(container: Container) -> frozenset[str]:
     """Return every resource that *container* names."""
-    return frozenset(_section(container, _LIMITS)) | frozenset(_section(container, _REQUESTS))
+    limits, requests = _sections(container)
+    return frozenset(limits.keys() | requests.keys())
 
 
 def given(container: Container, resource: str) -> Given | None:
     """Return what *container* says of *resource*; raises `RefusedError` for an unequal pair."""
-    limits, requests = (_section(container, each) for each in (_LIMITS, _REQUESTS))
+    limits, requests = _sections(container)
     if resource in limits:
         found = Given(
             container=container,
@@ -177,27 +178,38 @@ def fraction_percent(found: Given) -> int | None:
 def malformed(container: Container) -> Iterable[Refusal]:
     """Yield what keeps the resources of *container* from being read at all."""
     resources = container.raw.get("resources")
-    where = field_of(container, "").removesuffix(".limits[]")
-    if resources is not None and not isinstance(resources, Mapping):
-        yield _malformed(where, resources)
+    if resources is None:
+        return
+    if not isinstance(resources, dict):
+        yield _malformed(container, "", resources)
         return
     for section in (_LIMITS, _REQUESTS):
-        found = (resources or {}).get(section)
-        if found is not None and not isinstance(found, Mapping):
-            yield _malformed(f"{where}.{section}", found)
+        found = resources.get(section)
+        if found is not None and not isinstance(found, dict):
+            yield _malformed(container, f".{section}", found)
 
 
-def _malformed(field: str, value: Any) -> Refusal:
+def _malformed(container: Container, below: str, value: Any) -> Refusal:
+    where = field_of(container, "").removesuffix(".limits[]")
     return Refusal(
-        code="MalformedResources", field=field, value=shown(value), limit="must be an object"
+        code="MalformedResources",
+        field=f"{where}{below}",
+        value=shown(value),
+        limit="must be an object",
     )
 
 
-def _section(container: Container, name: str) -> Mapping[str, Any]:
+def _sections(container: Container) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return limits and requests; what is no object is empty."""
     resources = container.raw.get("resources")
     # JSON is read into a dict; to ask for any Mapping takes several times as long.
-    found = resources.get(name) if isinstance(resources, dict) else None
-    return found if isinstance(found, dict) else {}
+    if not isinstance(resources, dict):
+        return {}, {}
+    limits, requests = resources.get(_LIMITS), resources.get(_REQUESTS)
+    return (
+        limits if isinstance(limits, dict) else {},
+        requests if isinstance(requests, dict) else {},
+    )
 
 
 def _text(raw: Any) -> str:

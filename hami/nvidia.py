@@ -40,11 +40,16 @@ class _Said:
     priority: int | None
 
 
+_NOTHING: Final = _Said(count=None, memory=None, percent=None, cores=None, priority=None)
+
+
 def read(
     container: Container, config: NvidiaConfig, *, least_memory_mib: int = LEAST_MEMORY_MIB
 ) -> VendorReading:
     """Read what *container* asks for; a smaller share than *least_memory_mib* is a warning."""
     reader = _Reader(container, config)
+    if reader.named.isdisjoint(config.keys):
+        return VendorReading(edits=reader.edits(_NOTHING, None))
     said = _Said(
         count=reader.take(config.resource_count_name, reader.count),
         memory=reader.take(config.resource_memory_name, reader.memory),
@@ -68,6 +73,7 @@ class _Reader:
     def __init__(self, container: Container, config: NvidiaConfig) -> None:
         self.container = container
         self.config = config
+        self.named = amounts.names(container)
         self.reasons: list[Refusal] = []
         self.warnings: list[Refusal] = []
         self.found: dict[str, Given] = {}
@@ -76,8 +82,10 @@ class _Reader:
 
     def take(self, resource: str, read: Callable[[Given], _T]) -> _T | None:
         """Return the value of *resource*; a refused one is among the reasons."""
+        if not resource or resource not in self.named:
+            return None
         try:
-            found = amounts.given(self.container, resource) if resource else None
+            found = amounts.given(self.container, resource)
             if found is None:
                 return None
             self.found[resource] = found

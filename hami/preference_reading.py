@@ -22,6 +22,7 @@ UUID_PATTERN: Final = re.compile(r"(GPU|MIG)-[0-9A-Za-z-]{1,64}")
 GPU_POLICIES: Final = ("binpack", "spread", "topology-aware", "mutex", "numa")
 NODE_POLICIES: Final = ("binpack", "spread")
 MODES: Final = ("hami-core", "mig")
+_KEYS: Final = frozenset((*userkeys.OF_NVIDIA, *userkeys.OF_ALL_VENDORS))
 _INT64_MAX: Final = 2**63 - 1
 _WEIGHTS: Final = ("slot", "core", "memory")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
@@ -71,13 +72,15 @@ class PreferenceReading:
 def annotations_of(pod: JsonObject) -> Mapping[str, Any]:
     """Return the annotations of *pod*, whatever it is."""
     metadata = pod.get("metadata")
-    found = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def read(pod: JsonObject, *, nvidia: bool) -> PreferenceReading:
     """Read what *pod* prefers; what concerns NVIDIA GPUs alone only where it asks for one."""
     reading = _Reading(annotations_of(pod))
+    if _KEYS.isdisjoint(reading.annotations):
+        return PreferenceReading(preferences=Preferences())
     text = reading.text
     preferences = Preferences(
         use_types=_types(reading, userkeys.USE_TYPE) if nvidia else (),
@@ -119,8 +122,10 @@ def _is_fraction(key: Any) -> bool:
 
 
 def _list(reading: _Reading, key: str) -> tuple[str, ...]:
+    if key not in reading.annotations:
+        return ()
     found = matching.members(reading.text(key))
-    if found is None and key in reading.annotations:
+    if found is None:
         reading.warn("BlankAnnotation", key, "a blank list is no constraint")
     if found != ():
         return found or ()

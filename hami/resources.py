@@ -11,6 +11,7 @@ from hami.containers import Container, JsonObject, all_containers
 from hami.deviceconfig import DeviceConfig
 from hami.preferences import Preferences
 from hami.requests import Absent, ContainerRequest, Edits, Invalid, Valid
+from hami.vendors import Vendor
 
 
 def read(
@@ -65,8 +66,7 @@ def _read(
     container: Container, pod: JsonObject, config: DeviceConfig, least_memory_mib: int
 ) -> _Read:
     of_nvidia = nvidia.read(container, config.nvidia, least_memory_mib=least_memory_mib)
-    named = amounts.names(container)
-    concerned = (each for each in config.vendors if each.edits_all or each.keys & named)
+    concerned = _concerned(config, amounts.names(container))
     readings = (of_nvidia, *(vendor.read(container, pod) for vendor in concerned))
     devices = tuple(each.request for each in readings if each.request)
     edits = _merged([each.edits for each in readings])
@@ -79,8 +79,20 @@ def _read(
     )
 
 
+def _concerned(config: DeviceConfig, named: frozenset[str]) -> list[Vendor]:
+    """Return the vendors beside NVIDIA that look at a container which names *named*."""
+    names_any = not named.isdisjoint(config.vendor_keys)
+    return [
+        each
+        for each in config.vendors
+        if each.edits_all or (names_any and not each.keys.isdisjoint(named))
+    ]
+
+
 def _merged(edits: list[Edits]) -> Edits:
     """Return all of *edits*; vendors have no key in common, and the first runtime class holds."""
+    if len(edits) == 1:
+        return edits[0]
     limits: dict[str, str] = {}
     requests: dict[str, str] = {}
     pod_annotations: dict[str, str] = {}

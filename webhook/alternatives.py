@@ -99,6 +99,8 @@ def fitted(request: ShareRequest, field: str) -> tuple[ShareRequest, tuple[Refus
 
     *field* is where the warnings point. Sizes alone must have room already.
     """
+    if fits(request):
+        return request, ()
     for less in _with_less(request):
         if fits(less):
             return less, _left_out(request, less, field)

@@ -15,17 +15,16 @@ from typing import Any, Final
 
 from gpu.refusal import Refusal, RefusedError
 from hami.containers import all_containers
-from hami.preferences import Preferences
 from hami.requests import ContainerRequest, Invalid, Valid
 from kube.objects import JsonObject
 from webhook import requestannotation
-from webhook.devicewish import Asked, TranslationSettings, wished
+from webhook.claimcontent import Content, Contents
+from webhook.devicewish import Asked, TranslationSettings
 from webhook.facts import ClusterFacts
 from webhook.patching import Patch
 from webhook.podclaims import PodClaim, entry_name, grouped, held_too_long
 from webhook.requestannotation import ANNOTATION, LABEL, LABEL_VALUE
 from webhook.sharerequest import ShareRequest
-from webhook.templatecontent import content_of
 from webhook.typewords import surprises
 
 __all__ = ["Translation", "TranslationSettings", "translate"]
@@ -49,9 +48,10 @@ class _Made:
     """A claim of the pod with its content."""
 
     claim: PodClaim
-    request: ShareRequest
-    template: str
-    spec: JsonObject
+    content: Content
+
+
+_CONTENTS: Final = Contents()
 
 
 def translate(
@@ -73,12 +73,20 @@ def translate(
     made: list[_Made] = []
     for claim in claims:
         try:
-            found, noted = _make(claim, valid.preferences, facts, settings)
+            content = _CONTENTS.of(
+                Asked(
+                    device=claim.device,
+                    preferences=valid.preferences,
+                    facts=facts,
+                    settings=settings,
+                    path=claim.owner.path,
+                )
+            )
         except RefusedError as error:
             reasons.append(error.refusal)
         else:
-            made.append(found)
-            warnings += noted
+            made.append(_Made(claim=claim, content=content))
+            warnings += content.warnings
     taken = frozenset(_claim_names(pod))
     before: dict[str, ShareRequest] = {}
     try:
@@ -92,22 +100,9 @@ def translate(
         beside(patch)
     return Translation(
         patch=patch.operations,
-        templates={each.template: each.spec for each in made},
+        templates={each.content.template: each.content.spec for each in made},
         warnings=_once(warnings),
     )
-
-
-def _make(
-    claim: PodClaim, preferences: Preferences, facts: ClusterFacts, settings: TranslationSettings
-) -> tuple[_Made, tuple[Refusal, ...]]:
-    path = claim.owner.path
-    request, warnings = wished(
-        Asked(
-            device=claim.device, preferences=preferences, facts=facts, settings=settings, path=path
-        )
-    )
-    template, spec = content_of(request, path)
-    return _Made(claim=claim, request=request, template=template, spec=spec), warnings
 
 
 def _still_named(
@@ -151,11 +146,12 @@ def _patch(
         for container in made.claim.containers:
             at = ("spec", container.section, container.index, "resources", "claims")
             patch.append(*at, value={"name": name})
-        template = {"name": name, "resourceClaimTemplateName": made.template}
+        template = {"name": name, "resourceClaimTemplateName": made.content.template}
         patch.append("spec", "resourceClaims", value=template)
     if named:
-        requested = {name: made.request for name, made in named.items()}
-        text = requestannotation.write({**before, **requested})
+        texts = {name: requestannotation.request_text(each) for name, each in before.items()}
+        texts |= {name: made.content.text for name, made in named.items()}
+        text = requestannotation.joined(texts)
         patch.add("metadata", "annotations", ANNOTATION, value=text)
         patch.add("metadata", "labels", LABEL, value=LABEL_VALUE)
     _edit(patch, pod, requests)
@@ -167,8 +163,10 @@ def _strip(patch: Patch, pod: JsonObject, keys: frozenset[str]) -> None:
         resources = container.raw.get("resources")
         for kind in ("limits", "requests"):
             amounts = resources.get(kind) if isinstance(resources, dict) else None
-            for key in sorted(keys & amounts.keys()) if isinstance(amounts, dict) else ():
-                patch.remove("spec", container.section, container.index, "resources", kind, key)
+            named = sorted(keys & amounts.keys()) if isinstance(amounts, dict) else ()
+            if named:
+                at = ("spec", container.section, container.index, "resources", kind)
+                patch.remove(*at, keys=named)
 
 
 def _edit(patch: Patch, pod: JsonObject, requests: tuple[ContainerRequest, ...]) -> None:

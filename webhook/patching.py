@@ -5,6 +5,7 @@ know keeps its bytes. A removal is preceded by a `test`: if another webhook chan
 between, the whole patch fails rather than taking away what nobody looked at.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kube.objects import JsonObject
@@ -20,10 +21,7 @@ def pointer(*path: Step) -> str:
 
 
 def _escaped(step: Step) -> str:
-    if type(step) is int:
-        return str(step)
-    text = str(step)
-    return text.replace("~", "~0").replace("/", "~1") if "/" in text or "~" in text else text
+    return str(step).replace("~", "~0").replace("/", "~1")
 
 
 class Patch:
@@ -52,12 +50,14 @@ class Patch:
         self.add(*path, value=[value])
         self._made.add(path)
 
-    def remove(self, *path: Step) -> None:
-        """Remove what is at *path*, if it still is what was looked at."""
-        found = self._at(path)
-        at = pointer(*path)
-        self._operations.append({"op": "test", "path": at, "value": found})
-        self._operations.append({"op": "remove", "path": at})
+    def remove(self, *path: Step, keys: Iterable[str]) -> None:
+        """Remove *keys* of the object at *path*, if they still are what was looked at."""
+        holder, above = self._at(path), pointer(*path)
+        for key in keys:
+            found = holder.get(key) if isinstance(holder, dict) else None
+            at = f"{above}/{_escaped(key)}"
+            self._operations.append({"op": "test", "path": at, "value": found})
+            self._operations.append({"op": "remove", "path": at})
 
     def replace(self, *path: Step, value: Any) -> None:
         """Put *value* at *path*, if there still is what was looked at."""
@@ -67,19 +67,24 @@ class Patch:
         self._operations.append({"op": "replace", "path": at, "value": value})
 
     def _make_parents(self, path: tuple[Step, ...]) -> None:
-        for length in range(1, len(path)):
+        found: Any = self._item
+        for length, step in enumerate(path[:-1], start=1):
+            found = _below(found, step)
             parent = path[:length]
-            if parent not in self._made and self._at(parent) is None:
+            if found is None and parent not in self._made:
                 self._operations.append({"op": "add", "path": pointer(*parent), "value": {}})
                 self._made.add(parent)
 
     def _at(self, path: tuple[Step, ...]) -> Any:
         found: Any = self._item
         for step in path:
-            if isinstance(found, dict):
-                found = found.get(step)
-            elif isinstance(found, list) and isinstance(step, int) and step < len(found):
-                found = found[step]
-            else:
-                return None
+            found = _below(found, step)
         return found
+
+
+def _below(holder: Any, step: Step) -> Any:
+    if isinstance(holder, dict):
+        return holder.get(step)
+    if isinstance(holder, list) and isinstance(step, int) and step < len(holder):
+        return holder[step]
+    return None

@@ -35,8 +35,18 @@ class _Content(BaseModel):
 
 def write(requests: Mapping[str, ShareRequest]) -> str:
     """Return the annotation's text for *requests*, by the name of the pod's claim."""
-    claims = {name: to_json(request) for name, request in requests.items()}
-    return canonical({"version": FORMAT_VERSION, "claims": claims})
+    return joined({name: request_text(request) for name, request in requests.items()})
+
+
+def request_text(request: ShareRequest) -> str:
+    """Return what stands for *request* in the annotation."""
+    return canonical(to_json(request))
+
+
+def joined(texts: Mapping[str, str]) -> str:
+    """Return the annotation's text for requests of which each is a text already."""
+    claims = ",".join(f"{canonical(name)}:{texts[name]}" for name in sorted(texts))
+    return f'{{"claims":{{{claims}}},"version":{FORMAT_VERSION}}}'
 
 
 def read(text: str) -> Mapping[str, ShareRequest]:

@@ -5,9 +5,9 @@ that trusts nothing else; so it is strict, and two equal requests are one templa
 for that reason. Its JSON leaves defaults out, with sorted keys.
 """
 
-import json
 from collections.abc import Callable
 from enum import StrEnum
+from json import JSONEncoder
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -163,6 +163,9 @@ def to_json(request: ShareRequest) -> JsonObject:
     return request.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
+_CANONICAL: Final = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
 def canonical(value: object) -> str:
     """Return the one JSON text of *value*: keys sorted, no blanks, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(value)

@@ -59,7 +59,7 @@ def test_nothing_is_removed_that_was_not_looked_at() -> None:
     """If the value has changed meanwhile the whole patch fails."""
     item = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
     patch = Patch(item)
-    patch.remove("limits", "nvidia.com/gpu")
+    patch.remove("limits", keys=["nvidia.com/gpu"])
     assert _applied(item, patch) == {"limits": {"cpu": "1"}}
     with pytest.raises(jsonpatch.JsonPatchTestFailed):
         jsonpatch.apply_patch({"limits": {"nvidia.com/gpu": "2"}}, list(patch.operations))
