@@ -1,0 +1,346 @@
+"""All that is known of the cluster: fed by watches, read by decisions, changed by reservations.
+
+Everything here is called in one loop and returns at once. What is booked for a pod follows from
+three facts about it: what its annotations say, what it is promised, and whether the former count.
+After each change of one of these the wanted bookings are compared with those that are there, so
+the order of events does not matter and none counts twice.
+
+The annotations of a pod that is bound to no node are those of a binding under way, or of one that
+failed. When the scheduler asks for the pod again they are old, but a scheduler that has lost the
+lead may be writing the binding still; so they count for a while longer and then no more.
+"""
+
+import heapq
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from extender.model import Ask, Placement
+from extender.parts import Reservation
+from extender.state import given
+from extender.state.bounds import Bounds, Room
+from extender.state.places import Held, Place, Places
+from extender.state.reading import WatchedNode, WatchedPod, WatchedQuota
+from extender.state.registry import Registry
+from extender.state.reservations import CONFIRMATION_S, DEADLINE_S, Promise, Promises
+from hami.backends import Backend, backends
+from hami.containers import ContainerKind
+from hami.deviceconfig import DeviceConfig
+from hami.quota import quota_names
+from kube.objects import ObjectKey
+
+_PROMISED: Final = "/promised"
+_FADE_S: Final = 30.0
+_LOOKS_AT_ONCE: Final = 50
+
+
+@dataclass(slots=True, kw_only=True)
+class Holder:
+    """One pod and what is booked for it."""
+
+    pod: WatchedPod | None = None
+    written: Held | None = None
+    """By its annotations."""
+    void_at_s: float | None = None
+    """When these cease to count."""
+    booked: tuple[Held, ...] = ()
+
+
+class Cluster:
+    """Nodes, pods, quotas and promises."""
+
+    def __init__(
+        self,
+        config: DeviceConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        reservation_s: float = DEADLINE_S,
+    ) -> None:
+        """Begin with nothing; *clock* counts seconds, *wall* is read for signs of life."""
+        self.config = config
+        self.backends: tuple[Backend, ...] = backends(config)
+        self._by_word = {each.word: each for each in self.backends}
+        self._clock, self._wall, self._reservation_s = clock, wall, reservation_s
+        self.bounds = Bounds(quota_names(config.nvidia, config.vendors))
+        self.places = Places(self._place_changed)
+        self._listeners: list[Callable[[Place], None]] = []
+        self._node_listeners: list[Callable[[str], None]] = []
+        self._registry = Registry(self.backends)
+        self._questions: dict[str, dict[str, str]] = {}
+        self._looks: list[tuple[datetime, str]] = []
+        self._holders: dict[str, Holder] = {}
+        self._uids: dict[ObjectKey, str] = {}
+        self._promises = Promises()
+        self._voids: list[tuple[float, str]] = []
+
+    def on_place(self, listener: Callable[[Place], None]) -> None:
+        """Have *listener* called with each place whose usage or node may have changed."""
+        self._listeners.append(listener)
+
+    def on_node(self, listener: Callable[[str], None]) -> None:
+        """Have *listener* called with the name of each node that changed or is gone."""
+        self._node_listeners.append(listener)
+
+    # Watches
+
+    def put_node(self, node: WatchedNode) -> None:
+        """Take a new or changed node."""
+        found = self._registry.look(node, self._wall())
+        if found.questions:
+            self._questions[node.name] = dict(found.questions)
+        else:
+            self._questions.pop(node.name, None)
+        if found.look_again is not None:
+            heapq.heappush(self._looks, (found.look_again, node.name))
+        self.places.put_node(node, found.devices, found.problem)
+        for listener in self._node_listeners:
+            listener(node.name)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node that is gone."""
+        self._registry.forget(name)
+        self._questions.pop(name, None)
+        self.places.drop_node(name)
+        for listener in self._node_listeners:
+            listener(name)
+
+    def put_pod(self, pod: WatchedPod) -> None:
+        """Take a new or changed pod."""
+        key = ObjectKey(pod.namespace, pod.name)
+        before = self._uids.get(key)
+        if before is not None and before != pod.uid:
+            self._drop_holder(before)
+        self._uids[key] = pod.uid
+        holder = self._holders.setdefault(pod.uid, Holder())
+        old, holder.pod = holder.pod, pod
+        if old is None or _says(old) != _says(pod):
+            holder.written = given.held_by(pod, self.backends)
+            holder.void_at_s = None
+        if pod.is_over or self._is_confirmed(holder, pod):
+            self._promises.drop(pod.uid)
+        self._settle(pod.uid)
+
+    def drop_pod(self, pod: WatchedPod) -> None:
+        """Forget a pod that is gone, and whatever it was promised."""
+        key = ObjectKey(pod.namespace, pod.name)
+        if self._uids.get(key) == pod.uid:
+            del self._uids[key]
+        self._drop_holder(pod.uid)
+
+    def put_quota(self, quota: WatchedQuota) -> None:
+        """Take a new or changed quota."""
+        self.bounds.put(quota)
+
+    def drop_quota(self, namespace: str, name: str) -> None:
+        """Forget a quota that is gone."""
+        self.bounds.drop(namespace, name)
+
+    # Time
+
+    def tick(self) -> None:
+        """End what is overdue; to be called about once a second."""
+        now_s = self._clock()
+        for uid in self._promises.overdue(now_s):
+            self._promises.drop(uid)
+            self._settle(uid)
+        while self._voids and self._voids[0][0] <= now_s:
+            _, uid = heapq.heappop(self._voids)
+            self._settle(uid)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Look at nodes again that may have died in silence; a few at once."""
+        now = self._wall()
+        for _ in range(_LOOKS_AT_ONCE):
+            if not self._looks or self._looks[0][0] > now:
+                return
+            _, name = heapq.heappop(self._looks)
+            place = self.places.get(name)
+            if place is not None and place.node is not None:
+                self.put_node(place.node)
+
+    def questions(self) -> dict[str, dict[str, str]]:
+        """Return the annotations by which plugins are to be asked for life, by node."""
+        return self._questions
+
+    # Promises
+
+    def begin(self, uid: str) -> None:
+        """Forget what a pod was promised: its scheduler asks anew.
+
+        What is written on it counts a while longer, unless it is bound: then it counts on.
+        """
+        promise = self._promises.drop(uid)
+        holder = self._holders.get(uid)
+        if holder is not None and holder.written is not None and holder.void_at_s is None:
+            pod = holder.pod
+            if pod is not None and not pod.node:
+                holder.void_at_s = self._clock() + _FADE_S
+                heapq.heappush(self._voids, (holder.void_at_s, uid))
+        if promise is not None:
+            self._settle(uid)
+
+    def lift(self, uid: str) -> tuple[Held, ...]:
+        """Take away for a moment what a pod has; `put_back` must follow."""
+        holder = self._holders.get(uid)
+        if holder is None or not holder.booked:
+            return ()
+        lifted, holder.booked = holder.booked, ()
+        for held in lifted:
+            self._release(held)
+        return lifted
+
+    def put_back(self, uid: str, lifted: tuple[Held, ...]) -> None:
+        """Book again what was lifted."""
+        if lifted:
+            self._settle(uid)
+
+    def reserve(self, ask: Ask, placement: Placement) -> Reservation:
+        """Promise *placement* to a pod, in the place of what it was promised before."""
+        requests = ask.valid.requests
+        kinds = [request.container.kind for request in requests]
+        booking = given.booking_of(
+            ask.uid + _PROMISED,
+            placement,
+            init_count=sum(kind is not ContainerKind.APP for kind in kinds),
+            sidecars=[index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR],
+        )
+        reservation = Reservation(
+            uid=ask.uid,
+            namespace=ask.namespace,
+            name=ask.name,
+            placement=placement,
+            locks=frozenset(
+                self._by_word[word].lock for word in placement.slots if self._by_word[word].lock
+            ),
+            annotations=given.written_annotations(placement, self._by_word),
+        )
+        held = Held(
+            key=booking.uid,
+            node=placement.node,
+            namespace=ask.namespace,
+            name=ask.name,
+            booking=booking,
+        )
+        deadline_s = self._clock() + self._reservation_s
+        self._promises.put(Promise(reservation=reservation, held=held, deadline_s=deadline_s))
+        self._settle(ask.uid)
+        return reservation
+
+    def promise(self, uid: str) -> Promise | None:
+        """Return what a pod is promised, if its time is not up."""
+        promise = self._promises.get(uid)
+        return promise if promise and promise.deadline_s > self._clock() else None
+
+    def hold(self, uid: str, seconds: float) -> None:
+        """Keep a promise for *seconds* from now at least."""
+        promise = self.promise(uid)
+        until_s = self._clock() + seconds
+        if promise is not None and promise.deadline_s < until_s:
+            self._promises.put(replace(promise, deadline_s=until_s))
+
+    def written(self, uid: str) -> None:
+        """Take note that a pod is bound, so that the watch must show it soon."""
+        promise = self._promises.get(uid)
+        if promise is not None:
+            until_s = self._clock() + CONFIRMATION_S
+            self._promises.put(replace(promise, deadline_s=until_s, is_written=True))
+
+    def drop_promise(self, uid: str) -> None:
+        """Forget a promise, if there is one."""
+        if self._promises.drop(uid) is not None:
+            self._settle(uid)
+
+    def drop_promises(self) -> None:
+        """Forget all promises but those to pods that are bound."""
+        for promise in self._promises:
+            if not promise.is_written:
+                self.drop_promise(promise.uid)
+
+    # What is known
+
+    def pod(self, namespace: str, name: str) -> WatchedPod | None:
+        """Return a pod."""
+        uid = self._uids.get(ObjectKey(namespace, name))
+        holder = None if uid is None else self._holders.get(uid)
+        return None if holder is None else holder.pod
+
+    def room(self, namespace: str) -> Room:
+        """Return what the quotas of a namespace leave."""
+        return self.bounds.room(namespace)
+
+    def promises(self) -> Iterator[Promise]:
+        """Return all promises, also those whose time is up."""
+        return iter(self._promises)
+
+    def holders(self) -> Iterator[tuple[str, Holder]]:
+        """Return all pods by UID."""
+        return iter(tuple(self._holders.items()))
+
+    # Bookings
+
+    def wanted(self, uid: str, holder: Holder, now_s: float) -> tuple[Held, ...]:
+        """Return what should be booked for a pod."""
+        found = []
+        is_void = holder.void_at_s is not None and holder.void_at_s <= now_s
+        if holder.written is not None and not is_void:
+            found.append(holder.written)
+        promise = self._promises.get(uid)
+        if promise is not None:
+            found.append(promise.held)
+        return tuple(found)
+
+    def _settle(self, uid: str) -> None:
+        """Book what should be, and nothing else."""
+        holder = self._holders.setdefault(uid, Holder())
+        wanted = self.wanted(uid, holder, self._clock())
+        had = holder.booked
+        for held in had:
+            if not any(held is each for each in wanted):
+                self._release(held)
+        for held in wanted:
+            if not any(held is each for each in had):
+                self._book(held)
+        holder.booked = wanted
+        if holder.pod is None and not wanted:
+            del self._holders[uid]
+
+    def _book(self, held: Held) -> None:
+        self.places.hold(held)
+        if held.booking is not None:
+            self.bounds.add(held.namespace, held.booking)
+
+    def _release(self, held: Held) -> None:
+        self.places.release(held)
+        if held.booking is not None:
+            self.bounds.add(held.namespace, held.booking, -1)
+
+    def _drop_holder(self, uid: str) -> None:
+        self._promises.drop(uid)
+        holder = self._holders.get(uid)
+        if holder is not None:
+            holder.pod = holder.written = None
+            self._settle(uid)
+
+    def _is_confirmed(self, holder: Holder, pod: WatchedPod) -> bool:
+        """Tell whether the watch shows that a promise is written, or that another one won."""
+        promise = self._promises.get(pod.uid)
+        if promise is None or holder.written is None:
+            return False
+        if pod.node:
+            return True
+        said = promise.reservation.annotations
+        same = all(pod.annotations.get(key) == value for key, value in said.items())
+        return same and pod.planned_node == promise.reservation.placement.node
+
+    def _place_changed(self, place: Place) -> None:
+        for listener in self._listeners:
+            listener(place)
+
+
+def _says(pod: WatchedPod) -> tuple[object, ...]:
+    """Return all of which its bookings follow."""
+    return (pod.node, pod.is_over, pod.inits_done, pod.annotations)

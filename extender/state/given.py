@@ -1,0 +1,108 @@
+"""What pods were given or promised, as something to book on a node."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from extender import accounting
+from extender.accounting import Booking, Use
+from extender.model import Placement
+from extender.state.places import Held
+from extender.state.reading import WatchedPod
+from hami import annotations, keys
+from hami.backends import Backend
+from hami.devices import MigAllocation, Slots
+from hami.reading import Undecodable
+
+_UNREADABLE: Final = "cannot read its allocation"
+
+
+def held_by(pod: WatchedPod, backends: Sequence[Backend]) -> Held | None:
+    """Return what the annotations of *pod* say that it has, `None` where it has nothing.
+
+    What cannot be read, or was written for another node than the one it runs on, is a problem of
+    the node where it may have devices.
+    """
+    if not pod.planned_node or pod.is_over:
+        return None
+    if pod.node and pod.node != pod.planned_node:
+        what = f"pod {pod} runs here, but its allocation is for {pod.planned_node}"
+        return _of(pod, None, problem=what)
+    given = _given(pod, backends)
+    if isinstance(given, Undecodable):
+        return _of(pod, None, problem=f"pod {pod}: {_UNREADABLE}: {given}")
+    slots, mig = given
+    if not any(map(any, slots.values())) and not mig:
+        return None
+    booking = Booking(
+        uid=pod.uid,
+        uses={word: _uses(pod, word, each) for word, each in slots.items()},
+        mig=mig,
+        annotations=pod.annotations,
+    )
+    return _of(pod, booking)
+
+
+def _uses(pod: WatchedPod, word: str, slots: Slots) -> Mapping[str, Use]:
+    """Return what *slots* take together.
+
+    HAMi v2.10 leaves places out where only some containers ask (`pkg/scheduler/score.go`), so that
+    nobody can tell whose they are: then all count together and nothing ends.
+    """
+    if len(slots) < pod.containers + pod.init_containers:
+        return accounting.collapse({word: slots}, 0)[word]
+    count = accounting.steady if pod.inits_done else accounting.collapse
+    return count({word: slots}, pod.init_containers, pod.sidecars)[word]
+
+
+def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
+    return Held(
+        key=pod.uid,
+        node=pod.node or pod.planned_node,
+        namespace=pod.namespace,
+        name=pod.name,
+        booking=booking,
+        problem=problem,
+    )
+
+
+def booking_of(
+    key: str, placement: Placement, *, init_count: int, sidecars: Collection[int] = ()
+) -> Booking:
+    """Return what a pod takes that is placed so."""
+    return Booking(
+        uid=key,
+        uses=accounting.collapse(placement.slots, init_count, sidecars),
+        mig=placement.mig,
+        annotations=placement.annotations,
+    )
+
+
+def written_annotations(placement: Placement, backends: Mapping[str, Backend]) -> dict[str, str]:
+    """Return the annotations that say to every device plugin what is placed."""
+    found = dict(placement.annotations)
+    for word, slots in placement.slots.items():
+        backend = backends[word]
+        text = annotations.encode_pod_devices(slots)
+        found |= {key: text for key in (backend.in_request_key, backend.support_key) if key}
+    if placement.mig:
+        found[keys.MIG_ALLOCATIONS] = annotations.encode_mig_allocations(placement.mig)
+    return found
+
+
+def _given(
+    pod: WatchedPod, backends: Sequence[Backend]
+) -> tuple[dict[str, Slots], tuple[MigAllocation, ...]] | Undecodable:
+    slots: dict[str, Slots] = {}
+    for backend in backends:
+        text = pod.annotations.get(backend.support_key)
+        if text is None:
+            continue
+        found = annotations.decode_pod_devices(text, None)
+        if isinstance(found, Undecodable):
+            return found
+        if any(found[pod.containers + pod.init_containers :]):
+            return Undecodable(f"has {len(found)} places")
+        slots[backend.word] = found
+    text = pod.annotations.get(keys.MIG_ALLOCATIONS, "")
+    mig = annotations.decode_mig_allocations(text)
+    return mig if isinstance(mig, Undecodable) else (slots, mig)
