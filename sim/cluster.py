@@ -24,7 +24,7 @@ from sim.loopthread import LoopThread
 from sim.node import Node, NodeHandle, NodeSpec
 from sim.scheduler import scheduler
 from sim.scheduler.cel import fault_of
-from sim.scheduler.extender_policy import read_policies
+from sim.scheduler.configuration import DEFAULT_NAME, Configuration, read_configuration
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +43,8 @@ class Cluster:
 
     The directory's path must be short (about 50 bytes with the name of the node), since plugins
     make sockets below it and a unix socket's path ends at 107 bytes; `ValueError` if not even
-    our own driver's fit. *extenders* are what a KubeSchedulerConfiguration has under that name;
-    they need not answer yet.
+    our own driver's fit. *schedulers* are KubeSchedulerConfigurations of those that run beside the
+    default one, or in its place where they have its name; their extenders need not answer yet.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class Cluster:
         version: str = "1.37",
         *,
         timing: Timing | None = None,
-        extenders: Sequence[JsonObject] = (),
+        schedulers: Sequence[JsonObject] = (),
     ) -> None:
-        self._extenders = read_policies(extenders)
+        self._schedulers = [read_configuration(each) for each in schedulers]
+        if all(each.name != DEFAULT_NAME for each in self._schedulers):
+            self._schedulers.append(Configuration())
         self._directory = directory
         self._version = version
         self._nodes = {
@@ -165,12 +167,11 @@ class Cluster:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
         self._spawn("controllers", suite.run(self.api))
-        scheduling = scheduler.run(
-            self.api.as_user(SCHEDULER),
-            profile=_minor(self._version),
-            extenders=self._extenders,
-        )
-        self._spawn("scheduler", scheduling)
+        for each in self._schedulers:
+            scheduling = scheduler.run(
+                self.api.as_user(SCHEDULER), profile=_minor(self._version), configuration=each
+            )
+            self._spawn(each.name, scheduling)
         for node in self._nodes.values():
             await node.start(self.api)
 

@@ -10,7 +10,6 @@ of other pods, as it may take its time; until it has answered, its pod counts as
 """
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -21,9 +20,10 @@ from sim.apiserver.errors import StatusError
 from sim.apiserver.json_values import timestamp
 from sim.scheduler.allocator import Allocator
 from sim.scheduler.claimwriting import ClaimWriting
+from sim.scheduler.configuration import DEFAULT_NAME, Configuration
 from sim.scheduler.errors import SchedulerError
 from sim.scheduler.extender_calls import ExtenderError
-from sim.scheduler.extender_policy import ExtenderPolicy, ignored_by_scheduler
+from sim.scheduler.extender_policy import ignored_by_scheduler
 from sim.scheduler.extending import Extenders
 from sim.scheduler.mirror import Mirror
 from sim.scheduler.nodefilter import finished
@@ -34,25 +34,26 @@ from sim.scheduler.verdicts import DeviceVerdict
 
 log = structlog.get_logger(__name__)
 
-NAME = "default-scheduler"
 _RETRY_S = 0.5
 
 
-async def run(api: Api, *, profile: str, extenders: Sequence[ExtenderPolicy] = ()) -> None:
+async def run(api: Api, *, profile: str, configuration: Configuration) -> None:
     """Schedule until cancelled, by the rules of release *profile*."""
-    await Scheduler(api, Allocator(profile), extenders).run()
+    await Scheduler(api, Allocator(profile), configuration).run()
 
 
 class Scheduler:
     """One scheduler of one cluster; call it in the loop of the API server."""
 
     def __init__(
-        self, api: Api, allocator: Allocator, extenders: Sequence[ExtenderPolicy] = ()
+        self, api: Api, allocator: Allocator, configuration: Configuration | None = None
     ) -> None:
+        configuration = configuration or Configuration()
         self._api = api
         self._allocator = allocator
-        self._extenders = Extenders(extenders)
-        self._uncounted = ignored_by_scheduler(extenders)
+        self._name = configuration.name
+        self._extenders = Extenders(configuration.extenders)
+        self._uncounted = ignored_by_scheduler(configuration.extenders)
         self._assumed: dict[ObjectKey, JsonObject] = {}
         """Pods that an extender is binding, with their nodes."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -104,7 +105,8 @@ class Scheduler:
         pod = self._pods.items.get(key)
         tried = self._tried.get(key) == self._moves
         bound = key in self._assumed
-        return None if pod is None or tried or bound or not _waits(pod) else pod
+        waits = pod is not None and not tried and not bound and _waits(pod, self._name)
+        return pod if waits else None
 
     async def _try(self, key: ObjectKey, pod: JsonObject) -> None:
         self._tried[key] = self._moves
@@ -247,12 +249,12 @@ class Scheduler:
         self._wake.set()
 
 
-def _waits(pod: JsonObject) -> bool:
+def _waits(pod: JsonObject, scheduler: str) -> bool:
     spec = pod["spec"]
     return not (
         spec.get("nodeName")
         or spec.get("schedulingGates")
-        or spec.get("schedulerName", NAME) != NAME
+        or spec.get("schedulerName", DEFAULT_NAME) != scheduler
         or pod["metadata"].get("deletionTimestamp")
         or finished(pod)
     )

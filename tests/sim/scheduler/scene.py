@@ -9,7 +9,7 @@ from sim.apiserver.api import Api
 from sim.apiserver.server import ApiServer
 from sim.scheduler.allocator import Allocator
 from sim.scheduler.cel import fault_of
-from sim.scheduler.extender_policy import read_policies
+from sim.scheduler.configuration import read_configuration
 from sim.scheduler.scheduler import Scheduler
 
 DRIVER = "gpu.example.com"
@@ -123,7 +123,8 @@ async def scheduling(
     server: ApiServer, version: str = "1.36", extenders: Sequence[Json] = ()
 ) -> AsyncIterator[Scene]:
     """Run a scheduler on *server*, with *extenders* as its configuration has them."""
-    scheduler = Scheduler(server.api, Allocator(version), read_policies(extenders))
+    configuration = read_configuration({"extenders": list(extenders)})
+    scheduler = Scheduler(server.api, Allocator(version), configuration)
     task = asyncio.create_task(scheduler.run())
     try:
         yield Scene(server.api, scheduler)

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from sim.apiserver.server import ApiServer
+from sim.scheduler.allocator import Allocator
+from sim.scheduler.configuration import read_configuration
 from sim.scheduler.extender_policy import PolicyError, read_policies
+from sim.scheduler.scheduler import Scheduler
 from tests.sim.scheduler.extender_server import Answer, Extender, answering, echoing, keeping
 from tests.sim.scheduler.scene import Json, Scene, scheduling
 
@@ -269,3 +272,29 @@ def test_durations_are_read() -> None:
     read = read_policies([{**entry, "httpTimeout": "1m1.5s"}, entry])
     assert [policy.http_timeout_s for policy in read] == [61.5, 5.0]
     assert read[0].url_prefix == "http://a"
+
+
+def test_scheduler_takes_the_pods_of_its_own_name() -> None:
+    """A configuration of one profile names the pods that it schedules."""
+
+    async def play() -> None:
+        server = ApiServer("1.35")
+        said = {"profiles": [{"schedulerName": "gpus"}], "extenders": []}
+        scheduler = Scheduler(server.api, Allocator("1.35"), read_configuration(said))
+        task = asyncio.create_task(scheduler.run())
+        scene = Scene(server.api, scheduler)
+        await server.api.create("nodes", {"metadata": {"name": "a"}})
+        await scene.pod("foreign")
+        await scene.pod("own", schedulerName="gpus")
+        assert await scene.bound("own") == "a"
+        assert "nodeName" not in (await scene.get("pods", "foreign"))["spec"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(play())
+
+
+def test_scheduler_has_one_profile() -> None:
+    """Several profiles are more than the simulation has."""
+    with pytest.raises(PolicyError, match="2 profiles"):
+        read_configuration({"profiles": [{}, {}]})
