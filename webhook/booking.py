@@ -69,7 +69,7 @@ def _of_request(request: Mapping[str, Any], facts: ClusterFacts, tariff: Tariff)
     largest = NOTHING
     for option in _options(request):
         if (
-            option.get("deviceClassName") in tariff.classes
+            str(option.get("deviceClassName")) in tariff.classes
             and option.get("adminAccess") is not True
         ):
             largest |= _of_option(option, facts, tariff.names)

@@ -152,7 +152,11 @@ def test_a_dedicated_device_costs_its_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [None, [], "x", 5, {"devices": 3}, {"devices": {"requests": [4]}}]
+    "broken",
+    [
+        *(None, [], "x", 5, {"devices": 3}, {"devices": {"requests": [4]}}),
+        {"devices": {"requests": [{"exactly": {"deviceClassName": ["share.gpuslice.io"]}}]}},
+    ],
 )
 def test_nothing_that_is_no_claim_raises(broken: Any) -> None:
     """Whatever the JSON is, a cost comes back."""
