@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from math import ceil
 from typing import Any, Final
 
 from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
+from hami.deviceconfig import NvidiaConfig
 from hami.keys import SCHEDULER_OWNED
+from hami.quota import quota_names
 from tests.fuzz.asked import MIB, number
 from tests.fuzz.running import expect
 from tests.fuzz.shareconfigs import is_valid
 from tests.fuzz.world import FACTS, WRITER
+from webhook.booking import Tariff, cost_of_spec
 from webhook.review import Review, Verdict
 
 _DRA: Final = "resource.k8s.io"
+_NAMES: Final = quota_names(NvidiaConfig(), ())[0]
+_TARIFF: Final = Tariff(names=_NAMES)
 _BINDINGS: Final = (("pods", "binding"), ("bindings", ""))
 _WITH_METADATA: Final = (("pods", ""), ("pods", "status"))
 
@@ -53,6 +59,7 @@ def _forged(review: Review) -> Iterator[str]:
 
 
 def _expect_claim(spec: Mapping[str, Any]) -> None:
+    _expect_cost(spec)
     for request in _objects(_at(spec, "devices"), "requests"):
         for part in (_at(request, "exactly"), *_objects(request, "firstAvailable")):
             if part.get("deviceClassName") in (CLASS_SHARE, CLASS_WHOLE):
@@ -66,6 +73,22 @@ def _expect_claim(spec: Mapping[str, Any]) -> None:
             expect(is_valid(parameters), "an invalid configuration was taken")
             expect(parameters.get("enforcement") != "none", "a share without limits was taken")
             expect(parameters.get("corePolicy") != "disable", "cores without limits were taken")
+
+
+def _expect_cost(spec: Mapping[str, Any]) -> None:
+    """Expect that a quota counts at least the shares that *spec* names without alternatives."""
+    cost = cost_of_spec(spec, FACTS, _TARIFF)
+    least = 0
+    for request in _objects(_at(spec, "devices"), "requests"):
+        part = _at(request, "exactly")
+        memory = number(_at(_at(part, "capacity"), "requests").get("memory"))
+        counts = part.get("deviceClassName") == CLASS_SHARE and part.get("adminAccess") is not True
+        if counts and memory and part.get("allocationMode") != "All":
+            count = part.get("count")
+            times = count if isinstance(count, int) and count > 0 else 1
+            least += ceil(memory / MIB) * times
+    found = cost.amounts.get(_NAMES.memory, 0)
+    expect(found >= least, f"a quota counts less: {found} and not {least}")
 
 
 def _expect_amounts(asked: Mapping[str, Any], sizes_mib: Mapping[int, int]) -> None:
