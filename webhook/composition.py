@@ -29,7 +29,8 @@ from webhook.claimspec import CLASSES
 from webhook.leaderforward import LeaderForward, Trust
 from webhook.mode import Mode, ModeProbe
 from webhook.parts import Parts, StartError, Surroundings
-from webhook.podadmission import PodAdmission, PodRules
+from webhook.podadmission import PodAdmission
+from webhook.podsettings import PodRules
 from webhook.quotabooks import Books
 from webhook.quotacheck import QuotaCheck
 from webhook.quotaevents import QuotaEvents

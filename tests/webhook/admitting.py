@@ -15,7 +15,8 @@ from kube.objects import JsonObject
 from webhook.access import Access
 from webhook.claims import Translation, TranslationSettings
 from webhook.facts import ClusterFacts
-from webhook.podadmission import PodAdmission, PodRules
+from webhook.podadmission import PodAdmission
+from webhook.podsettings import PodRules
 from webhook.review import Review, UserInfo, Verdict
 from webhook.templatecontent import expected_templates
 

@@ -9,7 +9,7 @@ import pytest
 from gpu.refusal import Refusal
 from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, KnownQuota, admitted
 from tests.webhook.translating import a_container, a_pod, limits
-from webhook.podadmission import PodRules
+from webhook.podsettings import PodRules
 from webhook.requestannotation import ANNOTATION
 from webhook.templatecontent import expected_templates
 
