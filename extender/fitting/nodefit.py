@@ -14,7 +14,7 @@ from typing import Final
 from extender.accounting import Ledger
 from extender.fitting import order, wording
 from extender.fitting.reasons import Reason, Tally
-from extender.fitting.room import QuotaRoom
+from extender.fitting.room import ENDLESS, QuotaRoom
 from extender.fitting.scene import Pick, Refused, Scene
 from extender.fitting.scoring import EVEN, device_score, node_score, node_sums
 from extender.fitting.vendorwalks import walk_of
@@ -134,7 +134,8 @@ class _Fitting:
         return scene.policy.worst_first(usages, scores)
 
     def _note(self, scene: Scene, found: list[Pick], *, ends: bool) -> None:
-        scene.ledger.add([pick.given for pick in found], ends=ends)
+        if scene.room is not ENDLESS:
+            scene.ledger.add([pick.given for pick in found], ends=ends)
         scene.taken.append(found)
 
     def _scene(self, word: str) -> Scene | None:

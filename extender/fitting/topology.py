@@ -37,15 +37,20 @@ def best_linked(uuids: Sequence[str], count: int, scores: PairScores) -> tuple[i
     """Return the indices of *count* GPUs whose pairs score most."""
     uuids = uuids[: max(_CANDIDATES, count)]
     pairs = [[scores.get(one, {}).get(two, 0) for two in uuids] for one in uuids]
+    highest = max((score for row in pairs for score in row), default=0)
+    all_links = count * (count - 1) // 2
     best: tuple[int, ...] = ()
     best_total = -1
 
     def extend(chosen: tuple[int, ...], total: int) -> None:
         nonlocal best, best_total
-        missing = count - len(chosen)
+        known = len(chosen)
+        missing = count - known
         if not missing:
             if total > best_total or not best:
                 best, best_total = chosen, total
+            return
+        if best and total + highest * (all_links - known * (known - 1) // 2) <= best_total:
             return
         start = chosen[-1] + 1 if chosen else 0
         for index in range(start, len(uuids) - missing + 1):

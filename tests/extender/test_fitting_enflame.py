@@ -93,6 +93,13 @@ def test_enflames_plugin_is_told_profiles_by_container() -> None:
     assert text(full) == "1/1 CardInsufficientMemory"
 
 
+def test_enflames_slices_run_out() -> None:
+    """Even where memory is left."""
+    on = drs(67)
+    on.devices["Enflame"][0].used_mib = 0
+    assert text(fit(on, pod(limited(**{"enflame.com/drs-gcu": 3})))) == "1/1 CardInsufficientCore"
+
+
 def test_enflames_whole_cards_are_exclusive() -> None:
     """One pod each."""
     build = made_up("GCU")

@@ -1,5 +1,10 @@
 """GPUs that are linked well."""
 
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from extender.fitting import topology
 from tests.extender.nodes import (
     fit,
@@ -46,3 +51,14 @@ def test_pairs_that_score_most_are_chosen() -> None:
     assert topology.best_linked(many, 20, {}) == tuple(range(20))
     assert topology.least_linked(names, scores) == 0
     assert topology.least_linked(names, {name: {"G0": -1} for name in names[2:]}) == 2
+
+
+@given(st.lists(st.lists(st.integers(-3, 9), min_size=7, max_size=7), min_size=7, max_size=7))
+def test_the_choice_is_that_of_trying_all(rows: list[list[int]]) -> None:
+    """In the order of HAMi, of which the first best wins."""
+    names = [f"G{each}" for each in range(7)]
+    scores = {one: dict(zip(names, row, strict=True)) for one, row in zip(names, rows, strict=True)}
+    for count in (2, 3, 5):
+        of_all = combinations(range(7), count)
+        best = max(of_all, key=lambda chosen: sum(rows[a][b] for a, b in combinations(chosen, 2)))
+        assert topology.best_linked(names, count, scores) == best

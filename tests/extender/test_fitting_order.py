@@ -128,6 +128,12 @@ def test_devices_are_weighed_as_hami_weighs_them(
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_request_does_not_weigh_on_models() -> None:
+    """Which is what NVIDIA's nodes register."""
+    model = usage(device("D", word="W", count=10, memory_mib=100, cores=100))
+    assert device_score(model, [request(100, 100)]) == 0.0
+
+
 def test_what_is_equal_on_paper_is_equal() -> None:
     """However the parts of a weight are added up."""
     one, two = usage(device("A", cores=100, memory_mib=100)), usage(device("B", 1, memory_mib=100))

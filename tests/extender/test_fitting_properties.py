@@ -13,7 +13,17 @@ from extender.accounting import Booking, apply, collapse, steady, undo
 from extender.fitting import migpacking
 from extender.model import Ask, DeviceUsage, Misfit, NodeUsage, Placement, Policies
 from hami.containers import ContainerKind
-from tests.extender.nodes import MIG_PROFILES, ask, container, device, fit, node, pod
+from tests.extender.nodes import (
+    ALL_VENDORS,
+    MIG_PROFILES,
+    ask,
+    container,
+    device,
+    fit,
+    limited,
+    node,
+    pod,
+)
 from tests.extender.vendornodes import made_up
 
 POLICY_KEY: Final = "hami.io/gpu-scheduler-policy"
@@ -279,3 +289,41 @@ def test_every_stage_of_a_pod_fits_by_itself(on: NodeUsage, raw: dict[str, Any])
         for gpu in usages(trial):
             places = [each.placement for each in gpu.mig]
             assert all(migpacking.is_free(one, [two]) for one, two in combinations(places, 2))
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=4,
+)
+CUSTOM: Final = ("NetworkID", "AIC", "DeviceStrategy", "QosPolicy", "LinkZone", "profiles")
+
+
+@given(
+    st.sampled_from(OTHERS),
+    st.dictionaries(st.sampled_from([*CUSTOM, "maxSlice", "index"]), anything),
+    st.lists(st.integers(0, 2**31 - 1), min_size=4, max_size=4),
+)
+def test_no_node_makes_a_decision_fail(
+    limits: dict[str, int], custom: dict[str, Any], sizes: list[int]
+) -> None:
+    """Whatever it registers."""
+    count, memory_mib, cores, index = sizes
+    words = {each.word for each in ALL_VENDORS.vendors}
+    on = node(
+        *(
+            device(
+                f"{word}-{number}",
+                index + number,
+                word=word,
+                type=word,
+                count=count,
+                memory_mib=memory_mib,
+                cores=cores,
+                custom=custom,
+            )
+            for word in sorted(words)
+            for number in range(2)
+        )
+    )
+    assert fit(on, pod(limited(**limits)))

@@ -156,3 +156,37 @@ def test_nodes_without_the_vendor_have_too_few_devices() -> None:
     """As HAMi says it."""
     raw = pod(limited(**{"cambricon.com/vmlu": 1}))
     assert text(fit(node(device("G0")), raw)) == "NodeInsufficientDevice"
+
+
+class Room:
+    """A quota of one vendor's cores."""
+
+    def has_room(self, word: str, memory_mib: int, cores: int) -> bool:
+        """Tell whether it is kept; memory is not bounded."""
+        del word, memory_mib
+        return cores <= 1
+
+
+@pytest.mark.parametrize(
+    ("word", "limits", "refused"),
+    [
+        ("DCU", {"hygon.com/dcunum": 1, "hygon.com/dcucores": 2}, 1),
+        ("DCU", {"hygon.com/dcunum": 1, "hygon.com/dcucores": 1}, 0),
+        ("AMD", {"amd.com/gpu": 1, "amd.com/gpucores": 2}, 1),
+        ("AMD", {"amd.com/gpu": 1, "amd.com/gpucores": 1}, 0),
+        ("kunlun", {"kunlunxin.com/xpu": 1}, 1),
+        ("XPU", {"kunlunxin.com/vxpu": 1, "kunlunxin.com/vxpu-memory": 24576}, 1),
+        ("AWSNeuron", {"aws.amazon.com/neuroncore": 1}, 0),
+        ("AWSNeuron", {"aws.amazon.com/neuroncore": 2}, 1),
+        ("Enflame", {"enflame.com/drs-gcu": 1}, 1),
+        ("Metax-SGPU", {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 2}, 1),
+        ("Metax-SGPU", {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 1}, 0),
+        ("Biren", {"birentech.com/gpu": 1}, 0),
+    ],
+)
+def test_a_quota_holds_for_every_vendor(word: str, limits: dict[str, int], refused: int) -> None:
+    """In what would be booked: units, and bits of masks."""
+    custom = {"profiles": {"1g.12gb": "11"}, "maxSlice": 6}
+    on = node(*devices(word, 1, custom=custom, cores=3 if word == "AWSNeuron" else 100))
+    found = fit(on, pod(limited(**limits)), room=Room())
+    assert (str(found) == "1/1 ResourceQuotaNotFit") == bool(refused)
