@@ -55,8 +55,13 @@ class Calls:
 
     async def pod(self, namespace: str, name: str) -> PodFacts:
         """Return what is known of a pod at this moment."""
-        found = await self._call("get pod", self._client.get, pods(namespace, name))
-        return pod_facts(json.loads(found))
+        return pod_facts(await self.raw_pod(namespace, name))
+
+    async def raw_pod(self, namespace: str, name: str) -> JsonObject:
+        """Return a pod as the API server keeps it."""
+        path = pods(namespace, name)
+        pod: JsonObject = json.loads(await self._call("get pod", self._client.get, path))
+        return pod
 
     async def change_pod(self, namespace: str, name: str, metadata: JsonObject) -> None:
         """Merge *metadata* into a pod; its UID there makes it a condition."""

@@ -16,9 +16,11 @@ from hami import nodelock
 from hami.nodelock import Owner
 from hami.vendors import Lock
 from kube.client import MERGE_PATCH, Client
+from kube.config import ClientConfig
 from kube.events import EventRecorder
 from kube.objects import JsonObject
 from kube.paths import nodes, pods
+from tests.extender.forgetful import Way, forgetful
 from tests.extender.standins import MemoryState, Switch, following, open_gate, reservation
 from tests.fakes.api_server import ServerThread, serving
 
@@ -38,6 +40,8 @@ class Scene:
     locks: NodeLocks
     binder: Binder
     switch: Switch
+    way: Way
+    """By which bindings reach the API server."""
 
     async def create_node(self, name: str, **annotations: str) -> None:
         """Create a node and wait until it is seen."""
@@ -108,10 +112,12 @@ class Scene:
 @asynccontextmanager
 async def scene(*, lock_wait_s: float = 20.0, settle_s: float = 0.05) -> AsyncIterator[Scene]:
     """Run everything."""
-    with serving() as server:
+    with serving() as server, forgetful(server.server.url) as (way, url):
         client, metrics = server.client("extender"), Metrics()
+        token = server.call(server.server.token_for, "extender")
         state, switch = MemoryState(), Switch()
-        calls = Calls(client, metrics)
+        calling = Client(ClientConfig(host=url, token=lambda: token), user_agent="test")
+        calls = Calls(calling, metrics)
         locks = NodeLocks(calls, state, metrics, expire_s=300, bind_max_s=35)
         events = EventRecorder(client, "hami-scheduler", "host")
         with following(state, client):
@@ -133,9 +139,11 @@ async def scene(*, lock_wait_s: float = 20.0, settle_s: float = 0.05) -> AsyncIt
                 locks=locks,
                 binder=binder,
                 switch=switch,
+                way=way,
             )
         events.close()
         calls.close()
+        calling.close()
         client.close()
 
 

@@ -6,7 +6,9 @@ import json
 import pytest
 
 from extender.wire import BindingArgs
+from kube.client import MERGE_PATCH
 from kube.objects import JsonObject
+from kube.paths import pods
 from tests.extender.locking import LOCK, Scene, lock_value, scene, until
 from tests.patience import eventually
 
@@ -226,8 +228,82 @@ def test_a_binding_whose_outcome_is_unknown_is_settled_later() -> None:
             assert await here.lock_of() is not None
             here.state.reserve(held)
             assert "is being bound already" in await here.binder.bind(args)
-            await until(lambda: not here.binder._unsettled)
+            await until(lambda: not here.binder._rollback._unsettled)
             await _is_clean(here)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("also_lost", [[], [("GET", "/pods/p")]])
+def test_a_binding_whose_answer_is_lost_is_a_binding(also_lost: list[tuple[str, str]]) -> None:
+    """The pod is looked at, at once or later, and nothing is taken from it."""
+
+    async def play() -> None:
+        async with scene() as here:
+            await here.create_node("gpu1")
+            args = await here.reserved("p")
+            here.way.lost = [("POST", "/binding"), *also_lost, *also_lost]
+            text = await here.binder.bind(args)
+            assert bool(text) == bool(also_lost)
+            await until(lambda: not here.binder._rollback.is_settling(args.pod_uid))
+            pod = await here.get("pods", "p")
+            assert pod["spec"]["nodeName"] == "gpu1"
+            assert set(_annotations(pod)) == set(_OWNED)
+            assert (await here.lock_of() or "").endswith(",default,p")
+            assert args.pod_uid in here.state.reservations
+            assert args.pod_uid in here.state.confirmed
+
+    asyncio.run(play())
+
+
+def test_a_lost_answer_to_the_annotations_takes_them_back() -> None:
+    """They are on the pod, though nobody said so."""
+
+    async def play() -> None:
+        async with scene() as here:
+            await here.create_node("gpu1")
+            args = await here.reserved("p")
+            here.way.lost = [("PATCH", "/pods/p")]
+            assert "cannot be annotated" in await here.binder.bind(args)
+            await _is_clean(here)
+
+    asyncio.run(play())
+
+
+def test_a_lost_answer_to_the_lock_is_no_trouble() -> None:
+    """The node is looked at, and is ours."""
+
+    async def play() -> None:
+        async with scene() as here:
+            await here.create_node("gpu1")
+            here.way.lost = [("PATCH", "/nodes/gpu1")]
+            assert await here.binder.bind(await here.reserved("p")) == ""
+
+    asyncio.run(play())
+
+
+def test_what_another_leader_has_written_since_is_left_alone() -> None:
+    """The pod of a try that is settled late may be in the middle of the next."""
+
+    async def play() -> None:
+        async with scene(settle_s=0.3) as here:
+            await here.create_node("gpu1")
+            args = await here.reserved("p")
+            fail = here.server.server.fail_next
+            here.server.call(fail, 1, 503, verb="create", path_part="/binding")
+            here.server.call(fail, 1, 503, verb="get", path_part="/pods/p")
+            assert await here.binder.bind(args)
+            newer = {"hami.io/vgpu-node": "gpu2", "hami.io/bind-time": "1"}
+            await asyncio.to_thread(
+                here.client.patch,
+                pods("default", "p"),
+                {"metadata": {"annotations": newer}},
+                content_type=MERGE_PATCH,
+            )
+            await until(lambda: not here.binder._rollback.is_settling(args.pod_uid))
+            written = _annotations(await here.get("pods", "p"))
+            assert written.keys() == set(_OWNED)
+            assert written["hami.io/vgpu-node"] == "gpu2"
 
     asyncio.run(play())
 
