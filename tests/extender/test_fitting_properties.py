@@ -326,4 +326,4 @@ def test_no_node_makes_a_decision_fail(
             for number in range(2)
         )
     )
-    assert fit(on, pod(limited(**limits)))
+    assert isinstance(fit(on, pod(limited(**limits))), Placement | Misfit)
