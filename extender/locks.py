@@ -16,13 +16,15 @@ from typing import Final
 import structlog
 
 from extender.calls import Calls
-from extender.lockowners import Gone, Judge
+from extender.lockdecisions import Decider, LockError, Taken, Wanted
 from extender.metrics import Metrics
 from extender.parts import NodeFacts, State
 from hami import cambriconlock, nodelock
 from hami.nodelock import Decision, NodeLock, Owner, Verdict
 from hami.vendors import Lock
 from kube.errors import ConflictError, KubeError, NotFoundError
+
+__all__ = ["LockError", "NodeLocks", "Wanted"]
 
 log = structlog.get_logger(__name__)
 
@@ -31,20 +33,6 @@ _LOOK_S: Final = 1.0
 _CONFLICTS: Final = 8
 _PAUSE_S: Final = 0.05
 _RELEASES: Final = 5
-
-
-class LockError(Exception):
-    """A lock cannot be had; the text is for the pod."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Who wants which locks of which node."""
-
-    node: str
-    uid: str
-    owner: Owner
-    kinds: frozenset[Lock]
 
 
 @dataclass(slots=True)
@@ -57,9 +45,7 @@ class _Line:
     newest: NodeFacts | None = None
     """Newer than what the watch showed when it was at *shown*."""
     shown: str = ""
-    taken: dict[Lock, str] = field(default_factory=dict)
-    """What was set here last, and for whom."""
-    taken_by: str = ""
+    taken: Taken = field(default_factory=Taken)
 
 
 class NodeLocks:
@@ -76,7 +62,10 @@ class NodeLocks:
     ) -> None:
         """Take the age at which a lock is void, and how long a binding may take."""
         self._calls, self._state, self._metrics = calls, state, metrics
-        self._expire, self._bind_max = timedelta(seconds=expire_s), timedelta(seconds=bind_max_s)
+        self._expire = timedelta(seconds=expire_s)
+        self._decider = Decider(
+            calls, state, metrics, expire=self._expire, bind_max=timedelta(seconds=bind_max_s)
+        )
         self._lines: dict[str, _Line] = {}
         state.on_node(self._node_changed)
 
@@ -117,7 +106,7 @@ class NodeLocks:
                 await asyncio.sleep(_PAUSE_S * 2**attempt)
             else:
                 if line is not None:
-                    line.taken, line.taken_by = {}, ""
+                    line.taken = Taken()
                     self._note(line, wanted.node, facts)
                 return
 
@@ -154,7 +143,8 @@ class NodeLocks:
             line.changed.clear()
             facts = self._facts(line, wanted.node)
             decisions = {
-                each: await self._decide(line, wanted, each, facts) for each in wanted.kinds
+                each: await self._decider.decide(each, wanted, facts, line.taken)
+                for each in wanted.kinds
             }
             if facts.resource_version != self._facts(line, wanted.node).resource_version:
                 continue
@@ -181,71 +171,21 @@ class NodeLocks:
         self, line: _Line, wanted: Wanted, facts: NodeFacts, values: Mapping[Lock, str]
     ) -> Mapping[Lock, str]:
         if values.items() <= facts.locks.items():
-            line.taken, line.taken_by = dict(values), wanted.uid
+            line.taken = Taken(values=values, uid=wanted.uid)
             return values
         try:
             new = await self._calls.annotate_node(wanted.node, values, facts.resource_version)
         except ConflictError:
             raise
         except KubeError as error:
-            # It may be written all the same.
+            # It may be written all the same; only a lock that names us tells.
             new = await self._refresh(line, wanted.node)
-            if not values.items() <= new.locks.items():
+            if Lock.SHARED not in values or not values.items() <= new.locks.items():
                 message = f"node {wanted.node} cannot be locked: {error}"
                 raise LockError(message) from error
         self._note(line, wanted.node, new)
-        line.taken, line.taken_by = dict(values), wanted.uid
+        line.taken = Taken(values=values, uid=wanted.uid)
         return values
-
-    async def _decide(self, line: _Line, wanted: Wanted, kind: Lock, facts: NodeFacts) -> Decision:
-        now, value = datetime.now(UTC), facts.locks.get(kind) or None
-        if kind is Lock.CAMBRICON:
-            if value is not None and line.taken.get(kind) == value and line.taken_by == wanted.uid:
-                return Decision(verdict=Verdict.OURS)
-            return _readable(cambriconlock.decide(value, node=wanted.node, now=now))
-        decision = nodelock.decide(
-            value, owner=wanted.owner, node=wanted.node, now=now, timeout=self._expire
-        )
-        gone: Gone | None = None
-        if decision.verdict is Verdict.OURS and (line.taken.get(kind), line.taken_by) != (
-            value,
-            wanted.uid,
-        ):
-            # An earlier pod of this name, or an earlier run of this program: begin its time anew.
-            return Decision(verdict=Verdict.BREAK)
-        if decision.verdict is Verdict.BREAK:
-            gone = Gone.EXPIRED
-        elif decision.verdict is Verdict.LOOK and value is not None:
-            gone = await self._gone(line, wanted.node, value, decision.owner)
-            decision = nodelock.decide(
-                value,
-                owner=wanted.owner,
-                node=wanted.node,
-                now=now,
-                timeout=self._expire,
-                is_held_by_a_pod=gone is None,
-            )
-        if gone is not None:
-            log.info("node lock broken", node=wanted.node, lock=value, reason=gone.value)
-            self._metrics.locks_broken.labels(gone.value).inc()
-        return _readable(decision)
-
-    async def _gone(self, line: _Line, node: str, value: str, owner: Owner | None) -> Gone | None:
-        lock = nodelock.parse(value)
-        if owner is None or not isinstance(lock, NodeLock):
-            return None
-        pod = self._state.pod(owner.namespace, owner.name)
-        if pod is None:
-            try:
-                pod = await self._calls.pod(owner.namespace, owner.name)
-            except NotFoundError:
-                return Gone.MISSING
-            except KubeError as error:
-                message = f"the owner of the lock of node {node} cannot be looked at: {error}"
-                raise LockError(message) from error
-        taken_by = line.taken_by if line.taken.get(Lock.SHARED) == value else None
-        judge = Judge(node=node, bind_max=self._bind_max)
-        return judge.gone(lock, pod, now=datetime.now(UTC), taken_by=taken_by)
 
     def _facts(self, line: _Line, node: str) -> NodeFacts:
         shown = self._state.node(node)
@@ -296,12 +236,6 @@ def _value(kind: Lock, owner: Owner) -> str:
     if kind is Lock.CAMBRICON:
         return cambriconlock.value(now)
     return nodelock.encode(NodeLock(at=now, owner=owner))
-
-
-def _readable(decision: Decision) -> Decision:
-    if decision.verdict is Verdict.MALFORMED:
-        raise LockError(decision.text)
-    return decision
 
 
 async def _wait(line: _Line, decision: Decision, until_s: float) -> None:
