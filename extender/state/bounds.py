@@ -31,6 +31,7 @@ class Bounds:
         self._quotas: dict[str, dict[str, WatchedQuota]] = {}
         self._limits: dict[str, dict[str, int]] = {}
         self._used: dict[str, dict[str, Amounts]] = {}
+        self._changes: dict[str, int] = {}
 
     def put(self, quota: WatchedQuota) -> None:
         """Take a new or changed quota."""
@@ -47,6 +48,7 @@ class Bounds:
 
     def add(self, namespace: str, booking: Booking, sign: int = 1) -> None:
         """Count what a booking uses, or with -1 that it does no more."""
+        self._changes[namespace] = self._changes.get(namespace, 0) + 1
         used = self._used.setdefault(namespace, {})
         for word, uses in booking.uses.items():
             memory_mib, cores = quota_amounts(word, uses)
@@ -71,9 +73,15 @@ class Bounds:
         """Return what is used, by namespace and vendor's word."""
         return self._used
 
-    def replace_used(self, used: Mapping[str, Mapping[str, Amounts]]) -> None:
+    def changes(self) -> dict[str, int]:
+        """Return how often the use of each namespace has changed."""
+        return dict(self._changes)
+
+    def replace_used(self, namespace: str, used: Mapping[str, Amounts]) -> None:
         """Take other sums in the place of ones that turned out to be wrong."""
-        self._used = {namespace: dict(words) for namespace, words in used.items()}
+        self._used.pop(namespace, None)
+        if used:
+            self._used[namespace] = dict(used)
 
     def figures(self) -> Iterator[QuotaFigure]:
         """Yield what is counted where anything is used or bounded."""

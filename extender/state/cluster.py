@@ -12,7 +12,7 @@ lead may be writing the binding still; so they count for a while longer and then
 
 import heapq
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -220,6 +220,7 @@ class Cluster:
         )
         held = Held(
             key=booking.uid,
+            uid=ask.uid,
             node=placement.node,
             namespace=ask.namespace,
             name=ask.name,
@@ -282,6 +283,23 @@ class Cluster:
 
     # Bookings
 
+    def reckoned(self, uid: str, holder: Holder) -> tuple[Held, ...]:
+        """Return what should be booked for a pod, read from its annotations anew."""
+        written = None if holder.pod is None else given.held_by(holder.pod, self.backends)
+        fresh = Holder(pod=holder.pod, written=written, void_at_s=holder.void_at_s)
+        return self.wanted(uid, fresh, self._clock())
+
+    def rebook(self, place: Place, expected: Sequence[Held]) -> None:
+        """Book *expected* on a place, whatever is there."""
+        uids = {held.uid for held in (*place.held.values(), *expected)}
+        self.places.rebook(place, expected)
+        for uid in uids:
+            holder = self._holders.get(uid)
+            if holder is not None:
+                others = (held for held in holder.booked if held.node != place.name)
+                mine = (held for held in expected if held.uid == uid)
+                holder.booked = (*others, *mine)
+
     def wanted(self, uid: str, holder: Holder, now_s: float) -> tuple[Held, ...]:
         """Return what should be booked for a pod."""
         found = []
@@ -299,10 +317,10 @@ class Cluster:
         wanted = self.wanted(uid, holder, self._clock())
         had = holder.booked
         for held in had:
-            if not any(held is each for each in wanted):
+            if held not in wanted:
                 self._release(held)
         for held in wanted:
-            if not any(held is each for each in had):
+            if held not in had:
                 self._book(held)
         holder.booked = wanted
         if holder.pod is None and not wanted:

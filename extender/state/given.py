@@ -57,6 +57,7 @@ def _uses(pod: WatchedPod, word: str, slots: Slots) -> Mapping[str, Use]:
 def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
     return Held(
         key=pod.uid,
+        uid=pod.uid,
         node=pod.node or pod.planned_node,
         namespace=pod.namespace,
         name=pod.name,

@@ -5,7 +5,7 @@ node's devices whenever these are known, and each time anew when the node regist
 booking that a node cannot carry closes the node: its devices may be busy in ways nobody can tell.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,6 +28,7 @@ class Held:
 
     key: str
     """Unique among what is booked anywhere; the pod's UID, and more where a pod has two."""
+    uid: str
     node: str
     namespace: str
     name: str
@@ -105,7 +106,7 @@ class Places:
         if place is None:
             return
         place.node, place.usage, place.devices, place.problem = None, None, {}, ""
-        place.complaints = {key: held.problem for key, held in place.held.items() if held.problem}
+        place.complaints = _problems(place)
         self._note(place)
         self._tidy(place)
 
@@ -132,10 +133,16 @@ class Places:
         self._note(place)
         self._tidy(place)
 
-    def replace_usage(self, place: Place, fresh: NodeUsage, complaints: dict[str, str]) -> None:
-        """Take *fresh* in the place of a usage that turned out to be wrong."""
-        place.usage, place.complaints = fresh, complaints
+    def rebook(self, place: Place, expected: Iterable[Held]) -> None:
+        """Have *expected* on a place in the place of whatever turned out to be wrong."""
+        place.held = {held.key: held for held in expected}
+        if place.node is None:
+            place.complaints = _problems(place)
+        else:
+            held = tuple(place.held.values())
+            place.usage, place.complaints = booked(place.node, place.devices, held)
         self._note(place)
+        self._tidy(place)
 
     def _added(self, name: str) -> Place:
         place = self._by_name[name] = Place(name=name)
@@ -203,6 +210,10 @@ def _book(usage: NodeUsage | None, held: Held, lost: frozenset[str]) -> str:
 def _matters(missing: Unaccounted, usage: NodeUsage, lost: frozenset[str]) -> bool:
     """Tell whether a miss hides something, which takes other devices of the vendor."""
     return missing.uuid not in lost and bool(usage.devices.get(missing.word))
+
+
+def _problems(place: Place) -> dict[str, str]:
+    return {key: held.problem for key, held in place.held.items() if held.problem}
 
 
 def _close(place: Place) -> None:

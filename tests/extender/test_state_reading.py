@@ -1,0 +1,59 @@
+"""What is kept of objects: little, and nothing that an odd object could spoil."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.state.reading import pod_reader, read_node, read_pod, read_quota
+from kube.store import UnwantedError
+from tests.extender.statemachine import container, pod
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+def test_only_annotations_that_matter_are_kept() -> None:
+    """Of a pod's annotations those of schedulers and of neighbours stay."""
+    kept = {
+        "hami.io/vgpu-node": "n",
+        "hami.io/vgpu-devices-allocated": "GPU-a,NVIDIA,1,1:;",
+        "metax-tech.com/sgpu-qos-policy": "best-effort",
+    }
+    asking = pod("p", container(gpu=1), annotations=kept | {"team.example/note": "x" * 1000})
+    assert read_pod(asking).annotations == kept
+
+
+def test_pods_that_ask_or_have_are_wanted() -> None:
+    """A pod counts when a container names a resource, or when something is written on it."""
+    read = pod_reader({"nvidia.com/gpu"})
+    assert read(pod("asks", container(gpu=1))).name == "asks"
+    assert read(pod("init", container(), inits=[container(gpu=1)])).name == "init"
+    assert read(pod("has", container(), annotations={"hami.io/vgpu-node": "n"})).name == "has"
+    with pytest.raises(UnwantedError):
+        read(pod("none", container(gpumem=1)))
+
+
+def test_group_is_read_from_label_or_spec() -> None:
+    """Pod groups are named by a label, or by Kubernetes' own field."""
+    labelled = pod("p", container(gpu=1))
+    labelled["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "crowd"}
+    own = pod("p", container(gpu=1))
+    own["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+    assert [read_pod(each).group for each in (labelled, own)] == ["crowd", "gang"]
+    assert read_pod(pod("p", container())).group == ""
+
+
+@given(spec=_JSON, status=_JSON, annotations=_JSON)
+def test_no_object_with_a_name_raises(spec: object, status: object, annotations: object) -> None:
+    """Whatever stands in an object, something is made of it."""
+    odd = {
+        "metadata": {"name": "x", "namespace": "y", "annotations": annotations},
+        "spec": spec,
+        "status": status,
+    }
+    assert read_node(odd).name == "x"
+    assert read_quota(odd).name == "x"
+    assert read_pod(odd).name == "x"
