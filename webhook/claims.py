@@ -9,18 +9,20 @@ A resource that stayed in the limits would keep the pod pending for ever, since 
 on such a cluster; so all of our names go, also where they ask for nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from gpu.refusal import Refusal, RefusedError
 from hami.containers import all_containers
+from hami.nvidia import ENV_VISIBLE_DEVICES
 from hami.requests import ContainerRequest, Invalid, Valid
 from kube.objects import JsonObject
 from webhook import requestannotation
 from webhook.claimcontent import Content, Contents
 from webhook.devicewish import Asked, TranslationSettings
 from webhook.facts import ClusterFacts
+from webhook.legacy import append_variable
 from webhook.patching import Patch
 from webhook.podclaims import PodClaim, entry_name, grouped, held_too_long
 from webhook.requestannotation import ANNOTATION, LABEL, LABEL_VALUE
@@ -28,8 +30,6 @@ from webhook.sharerequest import ShareRequest
 from webhook.typewords import surprises
 
 __all__ = ["Translation", "TranslationSettings", "translate"]
-
-_VISIBLE_DEVICES: Final = "NVIDIA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,22 +178,18 @@ def _edit(patch: Patch, pod: JsonObject, requests: tuple[ContainerRequest, ...])
     runtime = next((name for each in requests if (name := each.edits.runtime_class_name)), None)
     if runtime and isinstance(spec, dict) and not spec.get("runtimeClassName"):
         patch.add("spec", "runtimeClassName", value=runtime)
+    hide_devices(patch, requests)
+
+
+def hide_devices(patch: Patch, requests: Iterable[ContainerRequest]) -> None:
+    """Show no GPU to containers that have none, where the site says so.
+
+    A container that was translated before has a claim in the place of its limits.
+    """
     for each in requests:
-        container = each.container
-        if each.nvidia is not None:
-            continue
-        for name, value in each.edits.env:
-            if name == _VISIBLE_DEVICES and not _has(container.raw, name, value):
-                at = ("spec", container.section, container.index, "env")
-                patch.append(*at, value={"name": name, "value": value})
-
-
-def _has(container: JsonObject, name: str, value: str) -> bool:
-    """Tell whether the last variable *name* of *container*, which counts, is *value* already."""
-    env: Any = container.get("env")
-    said = [
-        each.get("value")
-        for each in (env if isinstance(env, list) else ())
-        if isinstance(each, dict) and each.get("name") == name
-    ]
-    return bool(said) and said[-1] == value
+        resources = each.container.raw.get("resources")
+        has_claims = isinstance(resources, dict) and bool(resources.get("claims"))
+        if each.nvidia is None and not has_claims:
+            for name, value in each.edits.env:
+                if name == ENV_VISIBLE_DEVICES:
+                    append_variable(patch, each, name, value)

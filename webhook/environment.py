@@ -17,11 +17,12 @@ from typing import Any, Final
 
 from gpu.refusal import Refusal
 from hami.containers import Container
+from hami.nvidia import ENV_CORE_POLICY, ENV_PRIORITY, ENV_VISIBLE_DEVICES
 from hami.preferences import Preferences
 from hami.requests import Absent, ContainerRequest, DeviceRequest, Valid
 from hami.wording import shown
 from kube.objects import JsonObject
-from webhook.sharedpods import ClaimLookup, claim_uses, limited_claims
+from webhook.sharedpods import ClaimLookup, claim_uses, limited_claims, priorities
 
 CONTROL: Final = "CUDA_DISABLE_CONTROL"
 
@@ -33,13 +34,14 @@ _REASONS: Final = {
     "CUDA_VISIBLE_DEVICES": "limits go by the order of GPUs, which it changes",
     "CUDA_DEVICE_ORDER": "limits go by the order of GPUs, which it changes",
     "CUDA_DEVICE_MEMORY_SHARED_CACHE": "usage is counted in this file",
-    "CUDA_TASK_PRIORITY": "priority is asked for by resource",
-    "GPU_CORE_UTILIZATION_POLICY": "it can switch the core limit off",
+    ENV_PRIORITY: "priority is asked for by resource",
+    ENV_CORE_POLICY: "it can switch the core limit off",
     "CUDA_REDIRECT": "it names the library that limits",
     "LD_PRELOAD": "it takes the place of the library that limits",
-    "NVIDIA_VISIBLE_DEVICES": "it can give GPUs that were not asked for",
+    ENV_VISIBLE_DEVICES: "it can give GPUs that were not asked for",
 }
-_HARMLESS: Final = (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),)
+_AS_THE_DRIVER: Final = (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),)
+_POLICIES: Final = ("force", "disable")
 _ALL_CORES: Final = 100
 
 
@@ -51,6 +53,8 @@ class EnvironmentRules:
     """Take variables that undo limits, with a warning; never an opt-out."""
     may_be_unlimited: bool = False
     """`CUDA_DISABLE_CONTROL` may lift the limits of shares."""
+    core_policy: str = ""
+    """The site's, which stands in every container once a pod was prepared for HAMi's scheduler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +106,11 @@ def check_environment(
         if disabled and not rules.may_be_unlimited:
             reasons.append(_opting_out(each.container))
         if not (disabled and rules.may_be_unlimited):
-            undoing += _undoing(each.container, device.priority)
+            undoing += _undoing(each.container, _known(rules, device.priority))
         warnings += _odd_controls(each.container)
-    for container in _claiming(pod, lookup):
+    for container, priority in _claiming(pod, lookup):
         if container.name not in asking:
-            undoing += _undoing(container, None)
+            undoing += _undoing(container, _known(rules, priority))
             warnings += _without_effect(container)
     if rules.warn_only:
         return Findings(reasons=tuple(reasons), warnings=(*undoing, *warnings))
@@ -164,24 +168,36 @@ def _sharing(read: Absent | Valid) -> Iterator[tuple[ContainerRequest, DeviceReq
             yield each, device
 
 
-def _claiming(pod: JsonObject, lookup: ClaimLookup | None) -> Iterator[Container]:
+def _claiming(
+    pod: JsonObject, lookup: ClaimLookup | None
+) -> Iterator[tuple[Container, int | None]]:
+    """Yield the containers with claims for shares, and which priority these ask for."""
     limited: Collection[str] = limited_claims(pod, lookup) if lookup is not None else ()
-    if limited:
-        for container, used in claim_uses(pod):
-            if not used.isdisjoint(limited):
-                yield container
+    if lookup is None or not limited:
+        return
+    asked = priorities(pod, lookup)
+    for container, used in claim_uses(pod):
+        if not used.isdisjoint(limited):
+            yield container, next((asked[each] for each in sorted(used) if each in asked), None)
 
 
-def _undoing(container: Container, priority: int | None) -> Iterator[Refusal]:
+def _known(rules: EnvironmentRules, priority: int | None) -> tuple[tuple[str, str], ...]:
+    """Return variables with the values that hold anyway, such as when a pod comes a second time."""
+    found = [*_AS_THE_DRIVER]
+    if priority is not None:
+        found.append((ENV_PRIORITY, str(priority)))
+    if rules.core_policy in _POLICIES:
+        found.append((ENV_CORE_POLICY, rules.core_policy))
+    return tuple(found)
+
+
+def _undoing(container: Container, known: tuple[tuple[str, str], ...]) -> Iterator[Refusal]:
     seen: set[str] = set()
     for name, value in _variables(container.raw):
         reason = _REASONS.get(name)
         if reason is None and _LIMIT.fullmatch(name):
             reason = "limits are what was asked for"
-        is_harmless = (name, value) in _HARMLESS or (
-            name == "CUDA_TASK_PRIORITY" and priority is not None and value == str(priority)
-        )
-        if reason is not None and not is_harmless and name not in seen:
+        if reason is not None and (name, value) not in known and name not in seen:
             seen.add(name)
             yield Refusal(
                 code="LimitVariable",

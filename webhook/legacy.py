@@ -52,8 +52,8 @@ def write_edits(
     for each in requests:
         _write_amounts(patch, each, leave)
         for name, value in each.edits.env:
-            if name not in leave and _env(each, name) != value:
-                patch.append(*_at(each), "env", value={"name": name, "value": value})
+            if name not in leave:
+                append_variable(patch, each, name, value)
         annotations |= each.edits.pod_annotations
         runtime_class_name = runtime_class_name or each.edits.runtime_class_name
     said = _mapping(pod, "metadata", "annotations")
@@ -61,6 +61,12 @@ def write_edits(
         _put(patch, said, ("metadata", "annotations", key), value)
     if runtime_class_name and _mapping(pod, "spec").get("runtimeClassName") is None:
         patch.add("spec", "runtimeClassName", value=runtime_class_name)
+
+
+def append_variable(patch: Patch, request: ContainerRequest, name: str, value: str) -> None:
+    """Set variable *name* of a container, unless it is *value* already."""
+    if _env(request, name) != value:
+        patch.append(*_at(request), "env", value={"name": name, "value": value})
 
 
 def _write_amounts(patch: Patch, request: ContainerRequest, leave: frozenset[str]) -> None:

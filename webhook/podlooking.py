@@ -174,6 +174,7 @@ class PodLooking:
         return EnvironmentRules(
             warn_only=self._rules.environment_warns,
             may_be_unlimited=is_granted(namespace, labels, listed=listed),
+            core_policy=self._rules.config.nvidia.gpu_core_policy,
         )
 
 

@@ -13,7 +13,7 @@ from hami.preferences import Preferences
 from hami.requests import NVIDIA, Absent, ContainerRequest, Invalid, Valid
 from kube.objects import JsonObject
 from webhook import podrules
-from webhook.claims import Translation, translate
+from webhook.claims import Translation, hide_devices, translate
 from webhook.facts import ClusterFacts
 from webhook.legacy import patch_for, write_edits, write_scheduler
 from webhook.patching import Patch
@@ -53,8 +53,13 @@ class PodWriter:
         self, pod: JsonObject, read: Absent, *, claims_serve: bool
     ) -> tuple[JsonObject, ...]:
         """Return the patch of a pod that asks for no device in HAMi's words."""
-        if not (claims_serve and self._keeps_it_pending(pod)):
+        if not claims_serve:
             return self.for_scheduler(pod, read)
+        if not self._keeps_it_pending(pod):
+            patch = Patch(pod)
+            self._write_others(patch, pod, read.requests)
+            hide_devices(patch, read.requests)
+            return patch.operations
         made = self._translated(pod, Valid(requests=read.requests, preferences=Preferences()))
         return made.patch if isinstance(made, Translation) else ()
 
@@ -85,9 +90,15 @@ class PodWriter:
 
         def write_others(patch: Patch) -> None:
             if others:
-                leave = self._rules.translation.keys | _BY_THE_DRIVER
-                write_edits(patch, pod, others, leave=leave)
+                self._write_others(patch, pod, others)
                 write_scheduler(patch, pod, self._rules.scheduler_name)
 
         facts, settings = self._facts(), self._rules.translation
         return translate(pod, read, facts, settings, beside=write_others)
+
+    def _write_others(
+        self, patch: Patch, pod: JsonObject, requests: Collection[ContainerRequest]
+    ) -> None:
+        """Write what vendors add to containers, but for NVIDIA: the driver does that."""
+        leave = self._rules.translation.keys | _BY_THE_DRIVER
+        write_edits(patch, pod, requests, leave=leave)

@@ -15,7 +15,7 @@ from hami.containers import Container, ContainerKind, all_containers
 from hami.quota import is_over
 from hami.wording import shown
 from kube.objects import JsonObject
-from webhook.claimspec import CLASSES, is_limited, objects
+from webhook.claimspec import CLASSES, is_limited, objects, own_configs
 
 
 class ClaimLookup(Protocol):
@@ -114,11 +114,27 @@ def limited_claims(pod: JsonObject, lookup: ClaimLookup) -> Mapping[str, str]:
     """Map the entries of *pod* for claims with limits to what tells these claims apart."""
     found: dict[str, str] = {}
     for entry, claim, template in _entries(pod):
-        spec = lookup.claim_spec(claim) if claim else lookup.template_spec(template)
+        spec = _spec(claim, template, lookup)
         if spec is not None and is_limited(spec, classes=lookup.classes):
             # Of a template each entry gets a claim of its own.
             found[entry] = f"claim {claim}" if claim else f"entry {entry}"
     return found
+
+
+def priorities(pod: JsonObject, lookup: ClaimLookup) -> Mapping[str, int]:
+    """Map the entries of *pod* whose claims ask for a priority to that."""
+    found: dict[str, int] = {}
+    for entry, claim, template in _entries(pod):
+        for _, config in own_configs(_spec(claim, template, lookup) or {}):
+            parameters = config["opaque"].get("parameters")
+            said = parameters.get("priority") if isinstance(parameters, dict) else None
+            if isinstance(said, int):
+                found[entry] = said
+    return found
+
+
+def _spec(claim: str, template: str, lookup: ClaimLookup) -> JsonObject | None:
+    return lookup.claim_spec(claim) if claim else lookup.template_spec(template)
 
 
 def claim_uses(pod: JsonObject) -> Sequence[tuple[Container, frozenset[str]]]:

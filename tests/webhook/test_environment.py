@@ -58,7 +58,7 @@ def read(pod: dict[str, Any]) -> Absent | Valid:
     return found
 
 
-def check(pod: dict[str, Any], **rules: bool) -> Findings:
+def check(pod: dict[str, Any], **rules: Any) -> Findings:
     """Return what is said about *pod*."""
     return check_environment(pod, read(pod), EnvironmentRules(**rules), KNOWN)
 
@@ -138,6 +138,16 @@ def test_priority_as_asked() -> None:
     limits = SHARE | {"nvidia.com/priority": "1"}
     assert check(a_pod(limits, var("CUDA_TASK_PRIORITY", "1"))).reasons == ()
     assert len(check(a_pod(limits, var("CUDA_TASK_PRIORITY", "0"))).reasons) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "site", "is_known"),
+    [("force", "force", True), ("disable", "force", False), ("default", "default", False)],
+)
+def test_policy_of_the_site(value: str, site: str, *, is_known: bool) -> None:
+    """What stands in every container by the site's will is no attempt on the limits."""
+    pod = a_pod(SHARE, var("GPU_CORE_UTILIZATION_POLICY", value))
+    assert (check(pod, core_policy=site) == Findings()) is is_known
 
 
 def test_value_from_elsewhere() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpu.refusal import Refusal
+from hami.deviceconfig import DeviceConfig, NvidiaConfig
 from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, KnownQuota, admitted
 from tests.webhook.translating import a_container, a_pod, limits
 from webhook.podsettings import PodRules
@@ -37,6 +38,24 @@ def test_the_second_question_changes_nothing() -> None:
     assert again.allowed
     assert again.patch == ()
     assert len(door.quota.asked) == 1
+
+
+@pytest.mark.parametrize("claims_serve", [True, False])
+def test_the_second_question_finds_what_the_first_one_wrote(*, claims_serve: bool) -> None:
+    """Variables of the site are no attempt on the limits, and no container is hidden its claim."""
+    nvidia = NvidiaConfig(gpu_core_policy="force", overwrite_env=True, runtime_class_name="nvidia")
+    door = Door(claims_serve=claims_serve, config=DeviceConfig(nvidia=nvidia))
+    asked = a_container(gpu=1, gpumem=3000, cores=30, priority=1)
+    asked["env"] = [{"name": "CUDA_TASK_PRIORITY", "value": "1"}]
+    pod = a_pod(asked, a_container("plain"))
+    found = admitted(pod, door.ask(pod))
+    hidden = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}
+    main, plain = found["spec"]["containers"]
+    assert hidden in plain["env"]
+    assert hidden not in main["env"]
+    again = door.ask(found)
+    assert again.allowed, again.message
+    assert again.patch == ()
 
 
 def test_an_older_cluster_prepares_the_pod_for_its_scheduler() -> None:
