@@ -33,7 +33,7 @@ def expect_claims(old: Any, new: Any, specs: Mapping[str, Any]) -> None:
     asked = asking(old)
     named = {
         each["name"]: specs[each["resourceClaimTemplateName"]]
-        for each in new["spec"].get("resourceClaims") or ()
+        for each in _listed(new["spec"].get("resourceClaims"))
         if isinstance(each, dict) and each.get("resourceClaimTemplateName") in specs
     }
     annotations = _annotations(old)
@@ -44,13 +44,17 @@ def expect_claims(old: Any, new: Any, specs: Mapping[str, Any]) -> None:
         claims = resources.get("claims") if isinstance(resources, dict) else None
         used = [
             named[str(each["name"])]
-            for each in (claims if isinstance(claims, list) else ())
+            for each in _listed(claims)
             if isinstance(each, dict) and str(each.get("name")) in named
         ]
         wants = asked.get((section, index))
         expect(len(used) == (wants is not None), f"claims of a container: {len(used)}")
         if wants is not None:
             _expect_spec(used[0], wants, annotations)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _annotations(pod: Any) -> Mapping[str, Any]:

@@ -83,7 +83,8 @@ _OWNED: Final = {
 _DRA: Final = {"group": "resource.k8s.io", "version": "v1"}
 _CLAIM: Final = _claim({"memory": "3000Mi", "cores": "30"}, VALID[3])
 _TEMPLATE: Final = {"metadata": {"name": "t"}, "spec": {"spec": _CLAIM["spec"]}}
-_PLAIN: Final = _pod(_container("main", gpu="1", memory="3k", cores="30", priority="0"))
+_ASKED: Final = _container("main", gpu="1", memory="3k", cores="30", priority="0")
+_PLAIN: Final = _pod(_ASKED | {"env": [{"name": "CUDA_TASK_PRIORITY", "value": "0"}]})
 _ENV: Final = [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}, {"name": "A", "value": "b"}]
 
 PODS: Final[tuple[dict[str, Any], ...]] = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hami.deviceconfig import DeviceConfig
+from hami.deviceconfig import DeviceConfig, NvidiaConfig
 from kube.client import Client
 from kube.config import ClientConfig
 from kube.errors import NotFoundError
@@ -38,6 +38,10 @@ _SHARE: Final = {
         "capacity": {"requests": {"memory": "1000Mi"}},
     },
 }
+SITE: Final = DeviceConfig(
+    nvidia=NvidiaConfig(gpu_core_policy="force", overwrite_env=True, runtime_class_name="nvidia")
+)
+"""An administrator who wants something written into every pod."""
 CLAIM: Final[JsonObject] = {
     "metadata": {"name": "taken", "namespace": NAMESPACE, "uid": "uid-taken"},
     "spec": {"devices": {"requests": [_SHARE]}},
@@ -93,7 +97,7 @@ class Decider:
     """Decides as the webhook does, with or without claims; belongs to one thread."""
 
     def __init__(self, *, claims_serve: bool, config: DeviceConfig | None = None) -> None:
-        config = config or DeviceConfig()
+        config = config or SITE
         rules = PodRules(
             config=config,
             translation=TranslationSettings(keys=config.nvidia.keys),
