@@ -25,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return node_agent(words[1:])
     if words[:1] == ["webhook"]:
         return _webhook(words[1:])
+    if words[:1] == ["extender"]:
+        return _extender(words[1:])
     from cli import convert_command, demo_command, discover, explain_command  # noqa: PLC0415
     from cli.extras import MissingExtraError  # noqa: PLC0415
 
@@ -32,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("node-agent", help="run the kubelet plugin of this node")
     commands.add_parser("webhook", help="run the admission webhook of a cluster")
+    commands.add_parser("extender", help="run the extender beside a kube-scheduler")
     discover.add_parser(commands)
     demo_command.add_parser(commands)
     explain_command.add_parser(commands)
@@ -58,6 +61,17 @@ def _webhook(words: Sequence[str]) -> int:
     except MissingExtraError as error:
         return _missing(error)
     return webhook(words)
+
+
+def _extender(words: Sequence[str]) -> int:
+    from cli.extras import MissingExtraError, needing  # noqa: PLC0415
+
+    try:
+        with needing("extender"):
+            from extender.__main__ import main as extender  # noqa: PLC0415
+    except MissingExtraError as error:
+        return _missing(error)
+    return extender(words)
 
 
 def _missing(error: Exception) -> int:

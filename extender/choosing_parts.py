@@ -4,6 +4,7 @@ from functools import partial
 
 from extender.choosing import NodeChooser
 from extender.model import Policies
+from extender.moving import Mover
 from extender.parts import MakeParts, Parts, Surroundings
 from extender.state.cluster import Cluster
 from extender.state.feeding import Feed, StateMetrics
@@ -28,8 +29,10 @@ def state_parts(config: DeviceConfig, *, pace: Pace | None = None) -> MakeParts:
             node_selector=settings.node_label_selector,
             pace=pace,
         )
+        chooser = NodeChooser(cluster, policies)
         return Parts(
-            chooser=NodeChooser(cluster, policies),
+            chooser=chooser,
+            refitter=Mover(cluster, chooser, policies),
             state=ClusterView(cluster, not_synced=feed.not_synced),
             background=(feed,),
             services=(feed.tick, feed.audit, partial(feed.ask_for_life, surroundings.leads)),

@@ -206,8 +206,8 @@ class Refitted:
 class Refitter(Protocol):
     """Moves devices of bound pods."""
 
-    def refit(self, ask: RefitAsk) -> Refitted | str:
-        """Choose and book, or say why not."""
+    def refit(self, ask: RefitAsk, pod: JsonObject) -> Refitted | str:
+        """Choose and book for *pod*, as the API server just had it, or say why not."""
 
     def keep(self, ask: RefitAsk) -> None:
         """Take note that the annotations are written."""

@@ -2,14 +2,23 @@
 
 import socket
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from kube.settings import BaseProgramSettings, Names
 
 _Port = Annotated[int, Field(ge=0, le=65535)]
 _Seconds = Annotated[float, Field(ge=0)]
+_GPU_POLICIES: Final = ("binpack", "spread", "numa", "mutex", "topology-aware")
+
+
+def _policy(text: str) -> str:
+    for word in text.split(","):
+        if word.strip() not in _GPU_POLICIES:
+            message = f"`{word}` is none of {', '.join(_GPU_POLICIES)}"
+            raise ValueError(message)
+    return text
 
 
 class ExtenderSettings(BaseProgramSettings):
@@ -53,8 +62,14 @@ class ExtenderSettings(BaseProgramSettings):
         "", description="what kube-scheduler's identity begins with; the host's name without it"
     )
 
-    node_scheduler_policy: str = Field("binpack", description="how nodes are chosen")
-    gpu_scheduler_policy: str = Field("spread", description="how devices of a node are chosen")
+    node_scheduler_policy: Literal["binpack", "spread"] = Field(
+        "binpack", description="how nodes are chosen for pods that do not say"
+    )
+    gpu_scheduler_policy: Annotated[str, AfterValidator(_policy)] = Field(
+        "spread",
+        description="the same of a node's devices: binpack, spread, numa, mutex, topology-aware, "
+        "or several with commas",
+    )
     device_config: Path | None = Field(
         None, description="HAMi's device-config.yaml; without it NVIDIA's usual names, no others"
     )

@@ -11,13 +11,14 @@ from typing import Final
 import msgspec
 import structlog
 
+from extender.binding_rollback import may_be_carried_out
 from extender.callers import Caller, CallerError, Callers
 from extender.calls import Calls
 from extender.gate import Gate
 from extender.metrics import Metrics, Phase, Result
 from extender.parts import RefitAsk, Refitted, Refitter, State
 from hami.poddevices import encode_pod_devices
-from kube.errors import ApiError, KubeError, ServerError
+from kube.errors import ConflictError, KubeError
 from kube.events import EventRecorder, EventType, Regarding
 
 log = structlog.get_logger(__name__)
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 PATH: Final = "/refit"
 BODY_MAX: Final = 256 * 1024
 UUIDS_MAX: Final = 512
+_TRIES: Final = 3
 _POD_MAX: Final = 63
 _REASON_MAX: Final = 96
 
@@ -83,12 +85,8 @@ class Refitting:
             ask = _read(body)
             outcome.result = Result.REFUSED
             self._check(caller, ask)
-            found = self._refitter.refit(ask)
+            found = await self._move(ask)
             if isinstance(found, Refitted):
-                outcome.result = Result.FAILED
-                found = await self._write(ask, found)
-            succeeded = isinstance(found, Refitted)
-            if succeeded:
                 outcome.result = Result.REFITTED
         self._tell(ask, found, time.perf_counter() - began)
         if isinstance(found, Refitted):
@@ -104,19 +102,42 @@ class Refitting:
             text = f"pod {ask.namespace}/{ask.name} of UID {ask.uid} is not known here"
             raise CallerError(404, text)
 
-    async def _write(self, ask: RefitAsk, found: Refitted) -> Refitted | str:
-        metadata = {"uid": ask.uid, "annotations": dict(found.annotations)}
-        try:
-            await self._calls.change_pod(ask.namespace, ask.name, metadata)
-        except KubeError as error:
-            if isinstance(error, ServerError) or not isinstance(error, ApiError):
-                # It may be written: the devices stay booked, and the watch will show which it is.
-                self._refitter.keep(ask)
-            else:
+    async def _move(self, ask: RefitAsk) -> Refitted | str:
+        """Choose by the pod as it is now and write that; once more where it changed meanwhile."""
+        for _ in range(_TRIES):
+            try:
+                pod = await self._calls.raw_pod(ask.namespace, ask.name)
+            except KubeError as error:
+                return f"the pod cannot be read: {error}"
+            metadata, spec = pod["metadata"], pod.get("spec") or {}
+            if (metadata.get("uid"), spec.get("nodeName")) != (ask.uid, ask.node):
+                return "the pod is another one by now"
+            found = self._refitter.refit(ask, pod)
+            if isinstance(found, str):
+                return found
+            try:
+                await self._write(ask, found, metadata["resourceVersion"])
+            except ConflictError:
                 self._refitter.undo(ask)
-            return f"the pod cannot be annotated: {error}"
-        self._refitter.keep(ask)
-        return found
+                continue
+            except KubeError as error:
+                if may_be_carried_out(error):
+                    # The devices stay booked, and the watch will show which it is.
+                    self._refitter.keep(ask)
+                else:
+                    self._refitter.undo(ask)
+                return f"the pod cannot be annotated: {error}"
+            self._refitter.keep(ask)
+            return found
+        return "the pod changes too often"
+
+    async def _write(self, ask: RefitAsk, found: Refitted, resource_version: str) -> None:
+        metadata = {
+            "uid": ask.uid,
+            "resourceVersion": resource_version,
+            "annotations": dict(found.annotations),
+        }
+        await self._calls.change_pod(ask.namespace, ask.name, metadata)
 
     def _tell(self, ask: RefitAsk, found: Refitted | str, seconds: float) -> None:
         pod = f"{ask.namespace}/{ask.name}"

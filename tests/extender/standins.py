@@ -223,7 +223,7 @@ class ScriptedRefitter:
     kept: int = 0
     undone: int = 0
 
-    def refit(self, ask: RefitAsk) -> Refitted | str:
+    def refit(self, ask: RefitAsk, _pod: JsonObject) -> Refitted | str:
         """Answer."""
         self.asked.append(ask)
         return self.answer

@@ -24,6 +24,7 @@ def test_flags_are_kebab_case() -> None:
     assert settings.node_lock_expire_s == 60
     assert settings.refit_accounts == ("a", "b")
     assert settings.own_hostname == "s-1"
+    assert _read("--gpu-scheduler-policy", "numa, spread").gpu_scheduler_policy == "numa, spread"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,8 @@ def test_flags_are_kebab_case() -> None:
         ("--wait-ready-s", "31"),
         ("--port", "70000"),
         ("--body-mib", "0"),
+        ("--node-scheduler-policy", "random"),
+        ("--gpu-scheduler-policy", "binpack,random"),
         ("--no-such", "1"),
     ],
 )

@@ -120,6 +120,22 @@ def test_what_cannot_be_written_is_not_promised(status: int, kept: int) -> None:
     asyncio.run(play())
 
 
+def test_a_pod_that_changes_meanwhile_is_looked_at_again() -> None:
+    """What is written is chosen by what is there."""
+
+    async def play() -> None:
+        async with scene() as here:
+            uid = await here.create_pod("p", nodeName="gpu1")
+            refitter = ScriptedRefitter(_REFITTED)
+            route = await _route(here, refitter)
+            fail = here.server.server.fail_next
+            here.server.call(fail, 1, 409, verb="patch", path_part="/pods/p")
+            assert json.loads(await route.refit(_CALLER, _body(uid)))["succeeded"]
+            assert (len(refitter.asked), refitter.kept, refitter.undone) == (2, 1, 1)
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize(
     ("caller", "changed", "code"),
     [
