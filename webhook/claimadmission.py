@@ -18,7 +18,8 @@ from kube.objects import JsonObject
 from kube.paths import pods
 from webhook.facts import ClusterFacts
 from webhook.ownclaims import check_generated_claim, check_template, owner_of
-from webhook.review import ALLOWED, Review, Verdict, refused
+from webhook.quotaverdict import PASSING
+from webhook.review import ALLOWED, CANNOT_HELP, Review, Verdict, refused
 from webhook.shares import ClaimRules, check_claim_spec
 from webhook.uncontrolled import is_granted
 
@@ -123,4 +124,5 @@ def _object(holder: JsonObject, key: str) -> JsonObject:
 def _verdict(reasons: tuple[Refusal, ...]) -> Verdict:
     if not reasons:
         return ALLOWED
-    return refused(reasons)
+    passes = any(each.code in PASSING for each in reasons)
+    return refused(reasons, code=CANNOT_HELP if passes else 403)

@@ -7,7 +7,7 @@ speaks against.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Protocol
 
 from gpu.refusal import Refusal
 from hami.requests import Valid
@@ -16,11 +16,10 @@ from webhook.claims import Translation
 from webhook.guard import guard
 from webhook.podlooking import NOT_READY, Knowledge, PodLooking
 from webhook.podsettings import PodRules
-from webhook.review import ALLOWED, Review, UserInfo, Verdict, refused
+from webhook.quotaverdict import PASSING
+from webhook.review import ALLOWED, CANNOT_HELP, Review, UserInfo, Verdict, refused
 
 __all__ = ["Knowledge", "PodAdmission", "PodQuota", "PodRules"]
-
-_CANNOT_HELP: Final = 500
 
 
 class PodQuota(Protocol):
@@ -68,5 +67,5 @@ class PodAdmission:
 
 
 def _refused(reasons: tuple[Refusal, ...], warnings: tuple[str, ...]) -> Verdict:
-    ours = any(each.code == NOT_READY for each in reasons)
-    return refused(reasons, code=_CANNOT_HELP if ours else 403, warnings=warnings)
+    ours = any(each.code == NOT_READY or each.code in PASSING for each in reasons)
+    return refused(reasons, code=CANNOT_HELP if ours else 403, warnings=warnings)

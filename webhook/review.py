@@ -68,10 +68,12 @@ class Verdict:
 
 
 ALLOWED: Final = Verdict(allowed=True)
+CANNOT_HELP: Final = 500
+"""The code of a refusal that its receiver cannot change anything about."""
 
 
 def denied(message: str, *, code: int = 403, warnings: tuple[str, ...] = ()) -> Verdict:
-    """Return a refusal; 403 is for what the user can change, 500 for what he cannot."""
+    """Return a refusal; 403 is for what the user can change, else `CANNOT_HELP`."""
     return Verdict(allowed=False, message=message, code=code, warnings=warnings)
 
 

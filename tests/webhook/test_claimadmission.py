@@ -15,6 +15,7 @@ from tests.fakes.api_server import ServerThread, serving
 from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, admitted, creation
 from tests.webhook.translating import a_container, a_pod
 from tests.webhook.viewing import create
+from webhook import quotaverdict
 from webhook.admission import Admission
 from webhook.claimadmission import ClaimAdmission
 from webhook.rendering import claim_spec
@@ -157,7 +158,11 @@ def test_the_quota_is_asked_for_each_claim(server: ServerThread) -> None:
     assert ask(server, a_claim(), quota=quota).allowed
     assert len(quota.asked) == 1
     quota.reasons = (Refusal(code="QuotaExceeded", field="quota", value="1"),)
-    assert "QuotaExceeded" in ask(server, a_claim(), quota=quota).message
+    exceeded = ask(server, a_claim(), quota=quota)
+    assert "QuotaExceeded" in exceeded.message
+    assert exceeded.code == 403
+    quota.reasons = (quotaverdict.settling(NAMESPACE, 20.0),)
+    assert ask(server, a_claim(), quota=quota).code == 500
 
 
 def test_a_claim_for_a_pod_is_what_the_pod_asked_for(server: ServerThread) -> None:

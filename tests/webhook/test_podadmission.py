@@ -10,6 +10,7 @@ from gpu.refusal import Refusal
 from hami.deviceconfig import DeviceConfig, NvidiaConfig
 from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, KnownQuota, admitted
 from tests.webhook.translating import a_container, a_pod, limits
+from webhook import quotaverdict
 from webhook.podsettings import PodRules
 from webhook.requestannotation import ANNOTATION
 from webhook.templatecontent import expected_templates
@@ -201,6 +202,9 @@ def test_quota_is_asked_last_and_counts() -> None:
     verdict = door.ask(a_pod(a_container(gpu=1, gpumem=3000)))
     assert not verdict.allowed
     assert "QuotaExceeded" in verdict.message
+    assert verdict.code == 403
+    leaderless = KnownQuota(reasons=(quotaverdict.no_leader(NAMESPACE, "there is none now"),))
+    assert Door(quota=leaderless).ask(a_pod(a_container(gpu=1, gpumem=3000))).code == 500
     door.ask(a_pod(a_container(gpu=1, cores=150)))
     assert len(door.quota.asked) == 1
 
