@@ -71,6 +71,8 @@ class Scenario:
     nodes: tuple[Json, ...]
     steps: tuple[Json, ...]
     quota: Mapping[str, str] = field(default_factory=dict)
+    is_storable: bool = True
+    """An API server takes its pods."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.name}"
@@ -89,6 +91,7 @@ def scenarios() -> Iterator[Scenario]:
                 nodes=tuple(said["nodes"]),
                 steps=tuple(each["steps"]),
                 quota=each.get("quota") or {},
+                is_storable=each.get("storable", True),
             )
 
 
@@ -213,8 +216,14 @@ class Play:
 
     def _initialised(self, step: Json) -> None:
         containers = self._pods[step["initialised"]]["spec"]["initContainers"]
-        ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-        statuses = [{"name": each["name"], "state": ended} for each in containers]
+        ended = {
+            "state": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+            "image": "none",
+            "imageID": "none",
+            "ready": True,
+            "restartCount": 0,
+        }
+        statuses = [{"name": each["name"], **ended} for each in containers]
         status = {"phase": "Running", "initContainerStatuses": statuses}
         self._change(step["initialised"], status)
 

@@ -9,8 +9,10 @@ import pytest
 
 from tests.extender.recorded import Play, Scenario, differences, scenarios
 from tests.extender.recorded_memory import MemoryDriver
+from tests.extender.recorded_served import Served, served
 
 ROOT: Final = Path(__file__).parents[2]
+SCENARIOS: Final = tuple(scenarios())
 
 
 @pytest.fixture
@@ -21,16 +23,29 @@ def in_memory() -> Iterator[MemoryDriver]:
     driver.close()
 
 
-@pytest.mark.parametrize("scenario", tuple(scenarios()), ids=str)
+@pytest.fixture(scope="module")
+def program() -> Iterator[Served]:
+    """Run the program for all scenarios; nobody plays a device plugin, so it takes no locks."""
+    with served(node_lock=False) as running:
+        yield running
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_answers_are_those_of_hami(scenario: Scenario, in_memory: MemoryDriver) -> None:
     """Nodes, refusals, devices and amounts are as recorded, or differ as is written there."""
     Play(scenario, in_memory).run()
 
 
+@pytest.mark.parametrize("scenario", [each for each in SCENARIOS if each.is_storable], ids=str)
+def test_program_answers_over_http(scenario: Scenario, program: Served) -> None:
+    """The same comes of the program, which learns of the cluster by watches and binds."""
+    Play(scenario, program.driver()).run()
+
+
 def test_every_difference_is_described() -> None:
     """Cases name only differences that are described, and each of those is shown by a case."""
     named = {
-        step["differs"] for scenario in scenarios() for step in scenario.steps if "differs" in step
+        step["differs"] for scenario in SCENARIOS for step in scenario.steps if "differs" in step
     }
     assert named == differences().keys()
 
