@@ -13,11 +13,14 @@ INPUTS ?= 1000000
 # The Kubernetes minor of the real cluster.
 K8S ?= 1.37
 
+# Somebody else's extender, for `bench-extender`.
+PEER ?=
+
 # How long `soak` takes, and what decides which pods and troubles come.
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: demo test check fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster soak requirements clean
+.PHONY: demo test check fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -63,7 +66,12 @@ soak: cluster
 	$(BIN)/python -m tests.cluster.soak --k8s $(K8S) --minutes $(MINUTES) --seed $(SEED)
 
 bench: $(READY)
-	$(BIN)/pytest -m bench -s tests/bench
+	$(BIN)/pytest -m bench -s tests/bench --ignore=tests/bench/extender
+
+# PEER is another extender's URL with the size of the cluster it was told of: URL,nodes,pods per GPU;
+# python -m tests.bench.extender.api_server PORT NODES PODS is that cluster's API server.
+bench-extender: $(READY)
+	GPUSLICE_BENCH_PEER=$(PEER) $(BIN)/pytest -m bench -s tests/bench/extender
 
 # Pin again after a change of the dependencies in pyproject.toml; needs uv.
 requirements:

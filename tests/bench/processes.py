@@ -55,6 +55,10 @@ class Process:
             raise RuntimeError(self.text())
         return line
 
+    def has_ended(self) -> bool:
+        """Tell whether it runs no more."""
+        return self._child.poll() is not None
+
     def text(self) -> str:
         """Return all that it said."""
         return "\n".join(line for _, line in self.lines)
