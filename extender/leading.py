@@ -21,13 +21,15 @@ import structlog
 from kube.client import Client
 from kube.objects import JsonObject
 from kube.paths import leases
-from kube.reflector import Change, Reflector
+from kube.reflector import Change, Pace, Reflector
 
 log = structlog.get_logger(__name__)
 
 _BELIEVED: Final = 2 / 3
 """Of the duration of a Lease."""
 _USUAL_S: Final = 15
+_PACE: Final = Pace(silence_s=9.0, max_wait_s=2.0)
+"""A Lease that is held changes every two seconds: a watch that is silent for longer is dead."""
 _MARK: Final = "_"
 
 
@@ -107,6 +109,7 @@ class Leading:
                 holding_of(item),
             ),
             on_change=self._changed,
+            pace=_PACE,
         )
 
     def start(self) -> None:

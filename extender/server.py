@@ -7,6 +7,7 @@ FastAPI serves what may be slow. `/filter` is answered beside it: routing, reque
 objects take several times as long as the answer itself.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -40,6 +41,8 @@ from extender.wire import WireError
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], str | None]
+_BODY_S: Final = 10.0
+"""For the body of somebody outside the pod to arrive."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -86,12 +89,15 @@ def refit_app(refit: Refitting) -> FastAPI:
     async def answer(request: Request) -> Response:
         try:
             caller = await refit.admit(request.headers.get("authorization", ""))
-            body = await read_body(request.receive, refitting.BODY_MAX)
+            async with asyncio.timeout(_BODY_S):
+                body = await read_body(request.receive, refitting.BODY_MAX)
             return Response(await refit.refit(caller, body), media_type=JSON)
         except CallerError as error:
             return _failure(error.status, str(error))
         except (TooLargeError, CutOffError) as error:
             return _unread(error)
+        except TimeoutError:
+            return _failure(408, "the body did not arrive")
 
     app.add_route(refitting.PATH, answer, methods=["POST"])
     return app
