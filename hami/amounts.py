@@ -26,6 +26,7 @@ _MIB: Final = 1 << 20
 _SHIFTS: Final = {"M": 0, "G": 10, "T": 20}
 """How many MiB `1Mi`, `1Gi` and `1Ti` are, as powers of two."""
 _PLAIN: Final = re.compile(r"[0-9]+(?:[eE]\+?[0-9]+|[kMGTPE])?")
+_DIGITS_MAX: Final = 9
 _LIMITS: Final = "limits"
 _REQUESTS: Final = "requests"
 
@@ -130,6 +131,9 @@ def whole(
 
     *allowed* is for bounds that are narrower in words; *hint* gives a fraction its remedy.
     """
+    plain = _digits(found)
+    if plain is not None and at_least <= plain <= at_most:
+        return plain
     allowed = allowed or f"{found.resource} must be {at_least}..{at_most}"
     exact = number(found, allowed=allowed)
     if not exact.is_whole():
@@ -147,6 +151,9 @@ def memory(found: Given, *, factor: int = 1) -> Memory:
     factor is.
     """
     factor = max(1, factor)
+    plain = _digits(found)
+    if plain is not None and plain * factor <= MEMORY_LIMIT_MIB:
+        return Memory(mib=plain * factor, units=plain)
     exact = number(found)
     if _text(found.raw).endswith("i"):
         return _bytes(found, exact, factor)
@@ -164,7 +171,7 @@ def is_plain(found: Given) -> bool:
     A binary suffix is no bytes to it, and a decimal point or a negative exponent makes it see no
     request at all.
     """
-    return _PLAIN.fullmatch(_text(found.raw)) is not None
+    return _digits(found) is not None or _PLAIN.fullmatch(_text(found.raw)) is not None
 
 
 def fraction_percent(found: Given) -> int | None:
@@ -220,6 +227,14 @@ def _text(raw: Any) -> str:
         # An integer too long for Python to write is no quantity either.
         return str(raw) if abs(raw) < 1 << 70 else "9" * 65
     return ""
+
+
+def _digits(found: Given) -> int | None:
+    """Return what nearly everybody writes, a few digits; `None` for all else."""
+    raw = found.raw
+    if type(raw) is str and len(raw) <= _DIGITS_MAX and raw.isascii() and raw.isdecimal():
+        return int(raw)
+    return None
 
 
 def _equal(found: Given, other: Any) -> bool:

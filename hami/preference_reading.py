@@ -7,7 +7,7 @@ Annotations of other vendors' devices are read by their own part.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ UUID_PATTERN: Final = re.compile(r"(GPU|MIG)-[0-9A-Za-z-]{1,64}")
 GPU_POLICIES: Final = ("binpack", "spread", "topology-aware", "mutex", "numa")
 NODE_POLICIES: Final = ("binpack", "spread")
 MODES: Final = ("hami-core", "mig")
-_KEYS: Final = frozenset((*userkeys.OF_NVIDIA, *userkeys.OF_ALL_VENDORS))
 _INT64_MAX: Final = 2**63 - 1
 _WEIGHTS: Final = ("slot", "core", "memory")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
@@ -79,23 +78,13 @@ def annotations_of(pod: JsonObject) -> Mapping[str, Any]:
 def read(pod: JsonObject, *, nvidia: bool) -> PreferenceReading:
     """Read what *pod* prefers; what concerns NVIDIA GPUs alone only where it asks for one."""
     reading = _Reading(annotations_of(pod))
-    if _KEYS.isdisjoint(reading.annotations):
-        return PreferenceReading(preferences=Preferences())
-    text = reading.text
-    preferences = Preferences(
-        use_types=_types(reading, userkeys.USE_TYPE) if nvidia else (),
-        nouse_types=_types(reading, userkeys.NOUSE_TYPE) if nvidia else (),
-        use_uuids=_uuids(reading, userkeys.USE_UUID) if nvidia else (),
-        nouse_uuids=_uuids(reading, userkeys.NOUSE_UUID) if nvidia else (),
-        numa_bind=nvidia and _numa_bind(reading),
-        modes=_modes(reading, text(userkeys.VGPU_MODE)) if nvidia else None,
-        gpu_policies=_gpu_policies(reading, text(userkeys.GPU_POLICY)),
-        node_policy=_node_policy(reading, text(userkeys.NODE_POLICY)),
-        scoring_weights=_weights(reading, text(userkeys.SCORING_WEIGHTS)),
-        numa_alignment=_alignment(reading, text(userkeys.NUMA_ALIGNMENT)),
-    )
+    fields: dict[str, Any] = {
+        field: read_one(reading, key)
+        for key, (field, read_one) in _READERS.items()
+        if key in reading.annotations and (nvidia or key not in userkeys.OF_NVIDIA)
+    }
     return PreferenceReading(
-        preferences=preferences,
+        preferences=Preferences(**fields),
         reasons=tuple(reading.reasons),
         warnings=tuple(reading.warnings),
     )
@@ -122,8 +111,6 @@ def _is_fraction(key: Any) -> bool:
 
 
 def _list(reading: _Reading, key: str) -> tuple[str, ...]:
-    if key not in reading.annotations:
-        return ()
     found = matching.members(reading.text(key))
     if found is None:
         reading.warn("BlankAnnotation", key, "a blank list is no constraint")
@@ -152,28 +139,29 @@ def _uuids(reading: _Reading, key: str) -> tuple[str, ...]:
     return found
 
 
-def _numa_bind(reading: _Reading) -> bool:
-    text = reading.text(userkeys.NUMA_BIND)
+def _numa_bind(reading: _Reading, key: str) -> bool:
+    text = reading.text(key)
     said = matching.parsed_bool(text)
     if said is None and text:
-        reading.warn("NotABoolean", userkeys.NUMA_BIND, "read as false", "write true or false")
+        reading.warn("NotABoolean", key, "read as false", "write true or false")
     return said or False
 
 
-def _modes(reading: _Reading, text: str) -> str | None:
+def _modes(reading: _Reading, key: str) -> str | None:
+    text = reading.text(key)
     if text and not any(mode in text for mode in MODES):
         reading.warn(
             "UnknownMode",
-            userkeys.VGPU_MODE,
+            key,
             "no GPU has such a mode",
             f"write {' or '.join(MODES)}",
         )
     return text or None
 
 
-def _gpu_policies(reading: _Reading, text: str) -> tuple[str, ...]:
+def _gpu_policies(reading: _Reading, key: str) -> tuple[str, ...]:
     """Return the known words of a chain; a chain without one spreads."""
-    said = matching.members(text)
+    said = matching.members(reading.text(key))
     if said is None:
         return ()
     unknown = [each for each in said if each not in GPU_POLICIES]
@@ -183,39 +171,40 @@ def _gpu_policies(reading: _Reading, text: str) -> tuple[str, ...]:
         words = ", ".join(unknown)
         reading.warn(
             "UnknownPolicy",
-            userkeys.GPU_POLICY,
+            key,
             f"policy `{shown(words)}` is unknown and {effect}",
             f"known are {', '.join(GPU_POLICIES)}",
         )
     return known or ("spread",)
 
 
-def _node_policy(reading: _Reading, text: str) -> str | None:
-    said = text.strip()
+def _node_policy(reading: _Reading, key: str) -> str | None:
+    said = reading.text(key).strip()
     if not said or said in NODE_POLICIES:
         return said or None
     reading.warn(
         "UnknownPolicy",
-        userkeys.NODE_POLICY,
+        key,
         f"policy `{shown(said)}` is unknown and behaves as binpack",
         f"known are {', '.join(NODE_POLICIES)}",
     )
     return "binpack"
 
 
-def _alignment(reading: _Reading, text: str) -> NumaAlignment | None:
-    said = text.strip()
+def _alignment(reading: _Reading, key: str) -> NumaAlignment | None:
+    said = reading.text(key).strip()
     if not said:
         return None
     try:
         return NumaAlignment(said)
     except ValueError:
         known = " or ".join(NumaAlignment)
-        reading.refuse("NumaAlignmentInvalid", userkeys.NUMA_ALIGNMENT, f"must be {known}")
+        reading.refuse("NumaAlignmentInvalid", key, f"must be {known}")
     return None
 
 
-def _weights(reading: _Reading, text: str) -> ScoringWeights | None:
+def _weights(reading: _Reading, key: str) -> ScoringWeights | None:
+    text = reading.text(key)
     if not text:
         return None
     pairs = [tuple(part.strip() for part in each.split("=", 1)) for each in text.split(",")]
@@ -226,7 +215,7 @@ def _weights(reading: _Reading, text: str) -> ScoringWeights | None:
             return ScoringWeights(slot=numbers[0], core=numbers[1], memory=numbers[2])
     reading.refuse(
         "ScoringWeightsInvalid",
-        userkeys.SCORING_WEIGHTS,
+        key,
         "expected slot, core, and memory weights: whole numbers from 0, not all 0",
         "write for example slot=1,core=1,memory=3",
     )
@@ -235,3 +224,18 @@ def _weights(reading: _Reading, text: str) -> ScoringWeights | None:
 
 def _unique(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[_Reading, str], object]]]] = {
+    userkeys.USE_TYPE: ("use_types", _types),
+    userkeys.NOUSE_TYPE: ("nouse_types", _types),
+    userkeys.USE_UUID: ("use_uuids", _uuids),
+    userkeys.NOUSE_UUID: ("nouse_uuids", _uuids),
+    userkeys.NUMA_BIND: ("numa_bind", _numa_bind),
+    userkeys.VGPU_MODE: ("modes", _modes),
+    userkeys.GPU_POLICY: ("gpu_policies", _gpu_policies),
+    userkeys.NODE_POLICY: ("node_policy", _node_policy),
+    userkeys.SCORING_WEIGHTS: ("scoring_weights", _weights),
+    userkeys.NUMA_ALIGNMENT: ("numa_alignment", _alignment),
+}
+"""The field that each annotation fills and how it is read; also the order of what is said."""

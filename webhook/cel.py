@@ -11,6 +11,7 @@ drivers' devices are left out by the classes, whose selectors come first.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from gpu.names import ATTRIBUTE_FILL_LEVEL, CAPACITY_MEMORY, CAPACITY_SHARES, DRIVER
@@ -47,7 +48,7 @@ def literal(text: str) -> str:
 
 def type_among(words: Iterable[str]) -> str:
     """Return the test whether HAMi's type of a GPU contains any of *words*, in whatever case."""
-    return _checked(" || ".join(_type_contains(_ascii_lower(word)) for word in words))
+    return _types_test(tuple(words))
 
 
 def type_not_among(words: Iterable[str]) -> str:
@@ -95,6 +96,12 @@ def filled_below(level: int) -> str:
 def is_uuid(text: str) -> bool:
     """Tell whether *text* has the form of a UUID of a GPU or MIG device."""
     return _UUID.match(text) is not None
+
+
+@lru_cache(maxsize=64)
+def _types_test(words: tuple[str, ...]) -> str:
+    """Return `type_among`; few words are in use, and what is too long is an error and not kept."""
+    return _checked(" || ".join(_type_contains(_ascii_lower(word)) for word in words))
 
 
 def _escaped(code: int) -> str:

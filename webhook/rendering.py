@@ -29,7 +29,8 @@ def claim_spec(request: ShareRequest) -> JsonObject:
     alternatives = alternatives_of(request)
     names = _request_names(request)
     count = request.count if len(names) == 1 else 1
-    common = {is_mig: _common_selectors(request, is_mig=is_mig) for is_mig in (False, True)}
+    kinds = {each.is_mig for each in alternatives}
+    common = {is_mig: _common_selectors(request, is_mig=is_mig) for is_mig in kinds}
     selectors = [(*common[each.is_mig], *each.selectors) for each in alternatives]
 
     def bodies() -> list[JsonObject]:

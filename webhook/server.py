@@ -1,8 +1,12 @@
 """The two paths that the API server asks: a request becomes a review, a verdict an answer.
 
-Bodies are read raw: validating them as models costs more than the whole decision. They are
-bounded while they are read, because a stated length need not be the true one. etcd takes no
-object beyond 1.5 MiB; an update shows two, and JSON in a request may be longer than what is kept.
+Bodies are read raw: validating them as models costs more than the whole decision. Reviews do not
+pass through FastAPI's middleware, routing, requests and responses either, which cost as much as
+reading a pod; it answers whatever else is asked.
+
+Bodies are bounded while they are read, because a stated length need not be the true one. etcd
+takes no object beyond 1.5 MiB; an update shows two, and JSON in a request may be longer than what
+is kept.
 
 An answer is given for every review that can be read, also where we fail: HTTP errors would leave
 the user with "failed calling webhook" and no reason. Warnings: see `webhook.warningtexts`.
@@ -10,15 +14,16 @@ the user with "failed calling webhook" and no reason. Warnings: see `webhook.war
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
-from fastapi import FastAPI, Request, Response
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI
+from starlette.routing import Route
 
 from gpu.refusal import Refusal
+from kube.listener import Application
 from webhook import warningtexts
 from webhook.metrics import Metrics, Outcome, Result
 from webhook.review import Review, ReviewError, Verdict, denied, read, write
@@ -28,9 +33,14 @@ log = structlog.get_logger(__name__)
 Handler = Callable[[Review], Awaitable[Verdict]]
 """Decides about one review; is cancelled when the time is up."""
 
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
 MUTATE_PATH: Final = "/webhook"
 VALIDATE_PATH: Final = "/validate"
-_JSON: Final = "application/json"
+_JSON: Final = b"application/json"
+_TEXT: Final = b"text/plain; charset=utf-8"
 _UID_MAX: Final = 64
 """What is shown of a UID: anybody can send one of any length."""
 _DISCARDED: Final = 4
@@ -55,21 +65,41 @@ def build_app(
     metrics: Metrics | None = None,
     limits: Limits | None = None,
     draining: Callable[[], bool] = lambda: False,
-) -> FastAPI:
+) -> Application:
     """Return the application; while *draining*, answers end their connections."""
     counted, bounds = metrics or Metrics(), limits or Limits()
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    for path, handler in ((MUTATE_PATH, mutate), (VALIDATE_PATH, validate)):
-        endpoint = _Endpoint(
+    endpoints = {
+        path: _Endpoint(
             path=path, handler=handler, metrics=counted, limits=bounds, draining=draining
         )
-        # A plain route: there are no parameters that would have to be resolved.
-        app.add_route(path, endpoint.answer, methods=["POST"])
-    return app
+        for path, handler in ((MUTATE_PATH, mutate), (VALIDATE_PATH, validate))
+    }
+    others = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    others.router.routes += [
+        Route(path, each, methods=["POST"]) for path, each in endpoints.items()
+    ]
+
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
+        asked = endpoints.get(scope["path"]) if scope.get("method") == "POST" else None
+        await (asked or others)(scope, receive, send)
+
+    return answer
 
 
 class _TooLargeError(Exception):
     """The body is beyond the limit."""
+
+
+class _CutOffError(Exception):
+    """The client went away."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes
+    media_type: bytes
+    close: bool = False
 
 
 class _Endpoint:
@@ -90,18 +120,23 @@ class _Endpoint:
         self._limits = limits
         self._draining = draining
 
-    async def answer(self, request: Request) -> Response:
+    async def __call__(self, _scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
         with self._in_flight.track_inprogress(), self._metrics.measure() as outcome:
-            response = await self._answer(request, outcome)
-        if self._draining():
-            response.headers["Connection"] = "close"
-        return response
+            answer = await self._answer(receive, outcome)
+        headers = [
+            (b"content-length", b"%d" % len(answer.body)),
+            (b"content-type", answer.media_type),
+        ]
+        if answer.close or self._draining():
+            headers.append((b"connection", b"close"))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, request: Request, outcome: Outcome) -> Response:
+    async def _answer(self, receive: Receive, outcome: Outcome) -> _Answer:
         try:
             async with asyncio.timeout(self._limits.body_s):
-                body = await _read_body(request, self._limits.body_bytes)
+                body = await _read_body(receive, self._limits.body_bytes)
             review = read(body)
         except _TooLargeError:
             outcome.result = Result.TOO_LARGE
@@ -110,11 +145,11 @@ class _Endpoint:
         except ReviewError as error:
             outcome.result = Result.UNREADABLE
             return _failure(400, str(error))
-        except (ClientDisconnect, TimeoutError):
+        except (_CutOffError, TimeoutError):
             outcome.result = Result.CUT_OFF
             return _failure(408, "the body did not arrive", close=True)
         verdict = await self._decide(review, outcome)
-        return Response(write(review, verdict), media_type=_JSON)
+        return _Answer(200, write(review, verdict), _JSON)
 
     async def _decide(self, review: Review, outcome: Outcome) -> Verdict:
         budget = asyncio.timeout(self._limits.time_budget_s)
@@ -149,15 +184,17 @@ class _Endpoint:
         return denied(str(reason), code=500)
 
 
-async def _read_body(request: Request, limit: int) -> bytes:
+async def _read_body(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
-    received = 0
-    async for chunk in request.stream():
+    received, more = 0, True
+    while more and received <= limit * _DISCARDED:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _CutOffError
+        chunk, more = message.get("body", b""), message.get("more_body", False)
         received += len(chunk)
         if received <= limit:
             chunks.append(chunk)
-        elif received > limit * _DISCARDED:
-            break
     if received > limit:
         raise _TooLargeError
     return b"".join(chunks)
@@ -173,6 +210,5 @@ def _result(verdict: Verdict) -> Result:
     return Result.PATCHED if verdict.patch else Result.ALLOWED
 
 
-def _failure(status: int, text: str, *, close: bool = False) -> Response:
-    headers = {"Connection": "close"} if close else None
-    return Response(f"{text}\n", status, headers, media_type="text/plain")
+def _failure(status: int, text: str, *, close: bool = False) -> _Answer:
+    return _Answer(status, f"{text}\n".encode(), _TEXT, close)
