@@ -168,7 +168,7 @@ class Binder:
                 wanted_still=lambda: self._void(tried.reservation),
             )
         except LockError as error:
-            self._state.drop(tried.uid)
+            self._rollback.free(tried)
             raise BindError("node_lock", str(error)) from error
 
     def _void(self, reservation: Reservation) -> str | None:

@@ -71,7 +71,12 @@ class Rollback:
         if annotated:
             await self._remove_annotations(tried)
         await self.unlock(tried)
-        self._state.drop(tried.uid)
+        self.free(tried)
+
+    def free(self, tried: Attempt) -> None:
+        """Forget the reservation, unless the pod was filtered again and has another by now."""
+        if self._state.reservation(tried.uid) == tried.reservation:
+            self._state.drop(tried.uid)
 
     async def unlock(self, tried: Attempt) -> None:
         """Release what was locked."""

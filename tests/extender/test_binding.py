@@ -10,6 +10,7 @@ from kube.client import MERGE_PATCH
 from kube.objects import JsonObject
 from kube.paths import pods
 from tests.extender.locking import LOCK, Scene, lock_value, scene, until
+from tests.extender.standins import reservation
 from tests.patience import eventually
 
 _OWNED = (
@@ -353,6 +354,27 @@ def test_waiting_for_a_lock_has_an_end() -> None:
             assert text == "node gpu1 has been locked within 5m0s: node lock contention"
             assert not here.state.reservations
             assert (await here.lock_of() or "").endswith(",default,owner")
+
+    asyncio.run(play())
+
+
+def test_a_pod_that_was_filtered_again_keeps_its_new_reservation() -> None:
+    """The binding of the old one ends without touching it."""
+
+    async def play() -> None:
+        async with scene() as here:
+            await here.create_node("gpu1")
+            await here.create_node("gpu2")
+            await here.create_pod("owner")
+            await here.set_lock(lock_value("owner"))
+            args = await here.reserved("p")
+            binding = asyncio.create_task(here.binder.bind(args))
+            await asyncio.sleep(0.05)
+            newer = reservation("p", "gpu2", uid=args.pod_uid)
+            here.state.reserve(newer)
+            assert "is void" in await binding
+            assert here.state.reservation(args.pod_uid) is newer
+            assert await here.binder.bind(_other(args, node="gpu2")) == ""
 
     asyncio.run(play())
 
