@@ -68,10 +68,15 @@ class Binder:
         metrics: Metrics,
         events: EventRecorder | None,
         pace: BindPace,
+        tells_success: bool = False,
     ) -> None:
-        """Without *locks* no device plugin is waited for."""
+        """Without *locks* no device plugin is waited for.
+
+        kube-scheduler writes an Event for each binding; *tells_success* adds HAMi's own.
+        """
         self._state, self._gate, self._calls, self._locks = state, gate, calls, locks
         self._metrics, self._events, self._pace = metrics, events, pace
+        self._tells_success = tells_success
         self._route = metrics.slow_route(PATH)
         self._under_way: set[str] = set()
         self._rollback = Rollback(
@@ -111,12 +116,9 @@ class Binder:
         outcome.result = Result.BOUND
         for word in words:
             self._metrics.allocations.labels(Phase.BIND.value, word).inc()
-        self._say(
-            args,
-            "Normal",
-            "BindingSucceed",
-            f"Successfully binding node [{args.node}] to {args.pod_namespace}/{args.pod_name}",
-        )
+        if self._tells_success:
+            text = f"Successfully binding node [{args.node}] to {_shown(args)}"
+            self._say(args, "Normal", "BindingSucceed", text)
         return ""
 
     def _reservation(self, args: BindingArgs) -> Reservation:
@@ -208,6 +210,7 @@ class Binder:
             name=args.pod_name,
             uid=args.pod_uid,
         )
+        self._metrics.events.labels(reason).inc()
         self._events.event(pod, type_, reason, text)
 
 

@@ -119,6 +119,12 @@ class Metrics:
             ["call"],
             registry=registry,
         )
+        self.events = Counter(
+            "gpuslice_extender_events_total",
+            "Events that were to be written, by reason.",
+            ["reason"],
+            registry=registry,
+        )
         self.is_leader = Gauge(
             "gpuslice_extender_is_leader", "Whether this replica decides.", registry=registry
         )

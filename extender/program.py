@@ -199,6 +199,7 @@ class Program:
             metrics=metrics,
             events=self._events,
             pace=BindPace(lock_wait_s=settings.node_lock_retry_timeout_s),
+            tells_success=settings.success_events,
         )
 
     def _refitting(self) -> Refitting:

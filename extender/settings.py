@@ -100,6 +100,10 @@ class ExtenderSettings(BaseProgramSettings):
         5.0, description="how long one request to the API server may take"
     )
 
+    success_events: bool = Field(
+        False, description="write HAMi's Event BindingSucceed beside kube-scheduler's Scheduled"
+    )
+
     refit_address: str = Field("0.0.0.0", description="address of /refit")  # noqa: S104
     refit_port: _Port = Field(9445, description="port of /refit, with TLS; 0 takes any")
     refit_accounts: Names = Field(

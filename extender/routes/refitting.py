@@ -162,6 +162,7 @@ class Refitting:
             pod = Regarding(
                 api_version="v1", kind="Pod", namespace=ask.namespace, name=ask.name, uid=ask.uid
             )
+            self._metrics.events.labels(reason).inc()
             self._events.event(pod, type_, reason, text)
 
 

@@ -110,7 +110,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(*, lock_wait_s: float = 20.0, settle_s: float = 0.05) -> AsyncIterator[Scene]:
+async def scene(
+    *, lock_wait_s: float = 20.0, settle_s: float = 0.05, tells_success: bool = False
+) -> AsyncIterator[Scene]:
     """Run everything."""
     with serving() as server, forgetful(server.server.url) as (way, url):
         client, metrics = server.client("extender"), Metrics()
@@ -129,6 +131,7 @@ async def scene(*, lock_wait_s: float = 20.0, settle_s: float = 0.05) -> AsyncIt
                 metrics=metrics,
                 events=events,
                 pace=BindPace(lock_wait_s=lock_wait_s, settle_s=settle_s),
+                tells_success=tells_success,
             )
             yield Scene(
                 server=server,

@@ -410,10 +410,14 @@ def test_forty_pods_of_one_node_are_bound_one_after_the_other() -> None:
 
 
 def test_events_say_what_became_of_it() -> None:
-    """As HAMi's do, by the scheduler's name, and off the path."""
+    """As HAMi's do, by the scheduler's name, and off the path; of success only where wanted."""
 
     async def play() -> None:
         async with scene() as here:
+            await here.create_node("gpu1")
+            assert await here.binder.bind(await here.reserved("p")) == ""
+            assert not here.value("gpuslice_extender_events_total", reason="BindingSucceed")
+        async with scene(tells_success=True) as here:
             await here.create_node("gpu1")
             args = await here.reserved("p")
             assert await here.binder.bind(_other(args, node="gpu2"))
