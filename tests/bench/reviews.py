@@ -1,4 +1,4 @@
-"""Questions as an API server asks them about legacy pods: about 3.8 KB, no two alike.
+"""Questions as an API server asks them about legacy pods: about 3.8 KB, of pods alike or not.
 
 A pod from a ReplicaSet has no name yet; what a controller, the service account's admission and
 the tolerations' admission put into it is there, as is what kubectl's users write.
@@ -13,8 +13,11 @@ Json = dict[str, Any]
 _MOUNT: Final = "kube-api-access-x7k2p"
 
 
-def review(number: int) -> bytes:
-    """Return the body of one question; *number* decides the UID, the amounts and the labels."""
+def review(number: int, *, replica_of: int | None = None) -> bytes:
+    """Return the body of one question; *number* decides the UID, the amounts and the labels.
+
+    A replica has a UID of its own, and the rest is as for the pod that it is one of.
+    """
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     request = {
@@ -30,7 +33,7 @@ def review(number: int) -> bytes:
             "uid": "3f6b0c2e-5c44-4c0e-8d6b-0b6f2c1d9a11",
             "groups": ["system:serviceaccounts", "system:authenticated"],
         },
-        "object": pod(number),
+        "object": pod(number if replica_of is None else replica_of),
         "oldObject": None,
         "dryRun": False,
         "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},

@@ -2,7 +2,8 @@
 
 Both servers are processes of their own, asked in turns over connections that stay open; the
 client is another thread or eight of this process, which take part in the same CPUs. The program
-knows a simulated cluster with GPUs of two sizes. No two reviews are alike.
+knows a simulated cluster with GPUs of two sizes. It is asked about pods of which no two ask for the
+same, and then about replicas of one pod.
 """
 
 import base64
@@ -62,22 +63,28 @@ class Figures:
 
 
 def test_webhook(tmp_path: Path) -> None:
-    """Print times and CPU of a review, one at a time and eight at once, and their ratio."""
+    """Print times and CPU of a review, one at a time and eight at once, and their ratios."""
     certificates = Certificates(tmp_path)
     with _bare(certificates) as bare, _program(tmp_path, certificates) as program:
         size = len(review(0))
         patched = _first_answer(program, certificates).get("patch")
         note = f"{size} bytes, {len(base64.b64decode(patched)) if patched else 'NO'} bytes of patch"
-        both = {"webhook": (program, Figures()), "bare": (bare, Figures())}
-        for server, _ in both.values():
-            _ask(server, certificates, _WARM)
+        measured = {
+            "webhook": Asking(program, certificates, _different),
+            "webhook_alike": Asking(program, certificates, _alike),
+            "bare": Asking(bare, certificates, _different),
+        }
+        for asking in measured.values():
+            _ask(asking, _WARM)
         for _ in range(ROUNDS):
-            for server, figures in both.values():
-                _measure(server, certificates, figures)
-        _show(both["webhook"][1], "webhook", note, _GOALS)
-        _show(both["bare"][1], "bare", "", {})
-        ratio = median(both["webhook"][1].cpu_ms) / median(both["bare"][1].cpu_ms)
-        show("G14", "webhook_by_bare_cpu", ratio)
+            for asking in measured.values():
+                _measure(asking)
+        _show(measured["webhook"].figures, "webhook", note, _GOALS)
+        _show(measured["webhook_alike"].figures, "webhook_alike", "replicas of one pod", _GOALS)
+        _show(measured["bare"].figures, "bare", "", {})
+        cpu_ms = {name: median(asking.figures.cpu_ms) for name, asking in measured.items()}
+        for name in ("webhook", "webhook_alike"):
+            show("G14", f"{name}_by_bare_cpu", cpu_ms[name] / cpu_ms["bare"])
         show("G14", "webhook_rss_mb", program.process.rss_mb())
 
 
@@ -113,6 +120,24 @@ class Server:
 
     process: Process
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One kind of questions to one server, and what answering took."""
+
+    server: Server
+    certificates: Certificates
+    question: Callable[[], bytes]
+    figures: Figures = field(default_factory=Figures)
+
+
+def _different() -> bytes:
+    return review(next(_numbers))
+
+
+def _alike() -> bytes:
+    return review(next(_numbers), replica_of=0)
 
 
 class Connection:
@@ -153,21 +178,16 @@ class Connection:
 
 def _first_answer(server: Server, certificates: Certificates) -> dict[str, Any]:
     connection = Connection(server, certificates)
-    answer: dict[str, Any] = json.loads(connection.ask(review(next(_numbers))))["response"]
+    answer: dict[str, Any] = json.loads(connection.ask(_different()))["response"]
     connection.close()
     assert answer["allowed"], answer
     return answer
 
 
-def _ask(
-    server: Server,
-    certificates: Certificates,
-    reviews: int,
-    begin: Callable[[], object] = lambda: None,
-) -> list[float]:
+def _ask(asking: Asking, reviews: int, begin: Callable[[], object] = lambda: None) -> list[float]:
     """Ask over one connection, from *begin* on; return the seconds that each answer took."""
-    bodies = [review(next(_numbers)) for _ in range(reviews)]
-    connection = Connection(server, certificates)
+    bodies = [asking.question() for _ in range(reviews)]
+    connection = Connection(asking.server, asking.certificates)
     begin()
     took_s = []
     for body in bodies:
@@ -178,18 +198,17 @@ def _ask(
     return took_s
 
 
-def _measure(server: Server, certificates: Certificates, figures: Figures) -> None:
+def _measure(asking: Asking) -> None:
+    server, figures = asking.server, asking.figures
     cpu_s = server.process.cpu_s()
-    took_s = _ask(server, certificates, REVIEWS)
+    took_s = _ask(asking, REVIEWS)
     figures.cpu_ms.append((server.process.cpu_s() - cpu_s) / REVIEWS * 1000)
     figures.p50_ms.append(percentile(took_s, 50) * 1000)
     figures.p99_ms.append(percentile(took_s, 99) * 1000)
     together = threading.Barrier(PARALLEL + 1)
     each = REVIEWS // PARALLEL * 2
     with ThreadPoolExecutor(PARALLEL) as pool:
-        asked = [
-            pool.submit(_ask, server, certificates, each, together.wait) for _ in range(PARALLEL)
-        ]
+        asked = [pool.submit(_ask, asking, each, together.wait) for _ in range(PARALLEL)]
         together.wait()
         began, cpu_s = time.perf_counter(), server.process.cpu_s()
         all_s = [took for one in asked for took in one.result()]
