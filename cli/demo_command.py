@@ -40,8 +40,12 @@ def run(args: argparse.Namespace) -> int:
     # The simulation is an extra, and heavy: only this command pays for it.
     from rich.console import Console  # noqa: PLC0415
 
-    with needing("sim,webhook"):
-        import webhook.program  # noqa: F401, PLC0415 - it runs as a process of its own
+    with needing("extender,sim,webhook"):
+        # Both run as processes of their own.
+        import extender.program  # noqa: F401, PLC0415
+        import webhook.program  # noqa: F401, PLC0415
+        from cli.demo.older import OlderError  # noqa: PLC0415
+        from cli.demo.older import play as play_older  # noqa: PLC0415
         from cli.demo.programs import ProgramError  # noqa: PLC0415
         from cli.demo.report import make_report  # noqa: PLC0415
         from cli.demo.scenes import SCENES  # noqa: PLC0415
@@ -68,12 +72,13 @@ def run(args: argparse.Namespace) -> int:
                     world.apply(scene)
                 roots = {name: agent.node.root for name, agent in world.agents.items()}
                 report = make_report(world.evidence(), detail_of=_DETAIL_OF, roots=roots)
+                report = replace(report, older=play_older(directory, say))
                 if args.keep:
                     show(report, Console())
                     _keep(world.cluster.kubeconfig)
                 say("deleting all pods: nothing may be left of them")
                 report = replace(report, leftovers=tuple(world.release()))
-        except (ProgramError, NotSettledError) as error:
+        except (ProgramError, NotSettledError, OlderError) as error:
             say(f"failed: {error}")
             return 1
     if args.json:

@@ -34,11 +34,20 @@ class Program:
 
     @classmethod
     def start(
-        cls, what: str, words: Sequence[str], flags: Mapping[str, object], log_path: Path
+        cls,
+        what: str,
+        words: Sequence[str],
+        flags: Mapping[str, object],
+        log_path: Path,
+        *,
+        probes: str = "probe",
     ) -> Self:
-        """Start `python -m` *words* with *flags* and a free port for probes."""
+        """Start `python -m` *words* with *flags* and a free port for probes.
+
+        *probes* is what the flags of that port begin with.
+        """
         port = free_port()
-        flags = {**flags, "--probe-address": "127.0.0.1", "--probe-port": port}
+        flags = {**flags, f"--{probes}-address": "127.0.0.1", f"--{probes}-port": port}
         told = [str(word) for pair in flags.items() for word in pair]
         with log_path.open("ab") as log_file:
             process = subprocess.Popen(  # noqa: S603  # our own program

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cdi.library import CONTAINER_LIBRARY_PATH, PLACEHOLDER_LABEL
 from cli.demo.checking import Evidence, differences
+from cli.demo.older import OlderRow
 from cli.demo.reading import Given, Published
 from gpu import names
 from kube.objects import JsonObject
@@ -81,11 +82,17 @@ class Report:
     detail: ContainerDetail | None
     leftovers: tuple[str, ...] = ()
     """What was still there after all pods were deleted."""
+    older: tuple[OlderRow, ...] = ()
+    """The pods of the second scene."""
 
     @property
     def ok(self) -> bool:
         """Tell whether every pod got what its manifest asks, and nothing was left of any."""
-        return not self.leftovers and not any(pod.differences for pod in self.pods)
+        differences = [
+            *(pod.differences for pod in self.pods),
+            *(row.differences for row in self.older),
+        ]
+        return not self.leftovers and not any(differences)
 
 
 def make_report(evidence: list[Evidence], *, detail_of: str, roots: Mapping[str, Path]) -> Report:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cdi.enforcement import PRELOAD_PATH, REGION_PATH
 from cdi.library import CONTAINER_LIBRARY_PATH
+from cli.demo.older import OlderRow
 from cli.demo.report import Amount, ContainerDetail, DeviceRow, LegacyRow, PodRow, Report
 
 _BAR_WIDTH = 6
@@ -37,6 +38,8 @@ def show(report: Report, console: Console) -> None:
             console.print(Text(pod.why_pending))
         for difference in pod.differences:
             console.print(Text(f"{pod.name}: {difference}", style="red"))
+    if report.older:
+        _show_older(report.older, console)
     for leftover in report.leftovers:
         console.print(Text(leftover, style="red"))
     console.print(Text(_NOTE, style="dim"))
@@ -97,6 +100,24 @@ def _legacy(rows: tuple[LegacyRow, ...]) -> Table:
         limits = "\n".join(f"{name}: {value}" for name, value in row.limits.items())
         table.add_row(row.pod, limits, "\nor ".join(row.asks))
     return table
+
+
+def _show_older(rows: tuple[OlderRow, ...], console: Console) -> None:
+    table = Table(
+        title="\npods on an older cluster, placed by the extender",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
+    for heading in ("pod", "limits", "node", "what HAMi's device plugin reads"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        limits = "\n".join(f"{name}: {value}" for name, value in row.limits.items())
+        table.add_row(row.pod, limits, row.node or "-", "\n".join(row.devices) or row.why_pending)
+    console.print(table)
+    for row in rows:
+        for difference in row.differences:
+            console.print(Text(f"{row.pod}: {difference}", style="red"))
 
 
 def _container(detail: ContainerDetail) -> Table:

@@ -105,6 +105,10 @@ def test_the_demo_shows_every_example_as_asked() -> None:
     ten = next(row for row in report["devices"] if row["product"] == "NVIDIA A10")
     assert len(ten["pods"]) == 10
     assert ten["shares"] == {"used": 10, "total": 10}
+    older = {row["pod"]: row for row in report["older"]}
+    assert {name for name, row in older.items() if not row["node"]} == {"older-large"}
+    assert "CardInsufficientMemory" in older["older-large"]["why_pending"]
+    assert len(older["older-pair"]["devices"]) == 2
 
 
 @pytest.mark.timeout(180)
