@@ -71,19 +71,28 @@ def test_filter(size: Size, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [_SIZES[4], _SIZES[7]], ids=str)
 def test_filter_while_pods_come_and_go(size: Size, tmp_path: Path) -> None:
     """Print the worst times under 200 pod events a second and a scrape each second."""
-    with api_server(tmp_path, size) as api, extender(api, size) as ours:
-        with _churning(api), _scraping(ours):
-            connection = Connection(ours.url)
-            filter_all(connection, questions(size, 42, _WARM, seed=2))
-            took = Took()
-            for body in questions(size, 42, 400, seed=3):
-                took.ms += filter_all(connection, [body]).ms
-                time.sleep(0.005)
-            connection.close()
+    with api_server(tmp_path, size) as api, extender(api, size) as ours, _churning(api):
+        took = _paced(ours, size, seed=2)
+        show("G4", f"{size}_churn_alone_p99_ms", took.percentile(99), note="without scrapes")
+        with _scraping(ours) as scrapes_ms:
+            took = _paced(ours, size, seed=3)
         goal = Goal(goal=5, floor=10)
         note = "400 questions, 42 % of the names, 200 pod events/s, a scrape/s"
         show("G4", f"{size}_churn_p50_ms", took.percentile(50))
         show("G4", f"{size}_churn_p99_ms", took.percentile(99), goal, note)
+        show("G4", f"{size}_scrape_ms", median(scrapes_ms), note=f"{len(scrapes_ms)} scrapes")
+
+
+def _paced(asked: Asked, size: Size, *, seed: int) -> Took:
+    """Ask now and then for some seconds."""
+    connection = Connection(asked.url)
+    filter_all(connection, questions(size, 42, _WARM, seed=50 + seed))
+    took = Took()
+    for body in questions(size, 42, 400, seed=seed):
+        took.ms += filter_all(connection, [body]).ms
+        time.sleep(0.005)
+    connection.close()
+    return took
 
 
 @pytest.mark.parametrize("node_lock", [False, True], ids=["unlocked", "locked"])
@@ -203,20 +212,23 @@ def _churning(api: Api) -> Iterator[None]:
 
 
 @contextmanager
-def _scraping(asked: Asked) -> Iterator[None]:
-    ended = threading.Event()
+def _scraping(asked: Asked) -> Iterator[list[float]]:
+    """Scrape each second; the list fills with the milliseconds that scrapes take."""
+    ended, took_ms = threading.Event(), list[float]()
 
     def scrape() -> None:
         while not ended.wait(1.0):
+            began = time.perf_counter()
             connection = HTTPConnection(asked.metrics_url, timeout=30)
             connection.request("GET", "/metrics")
             assert connection.getresponse().read()
             connection.close()
+            took_ms.append((time.perf_counter() - began) * 1000)
 
     thread = threading.Thread(target=scrape, daemon=True)
     thread.start()
     try:
-        yield
+        yield took_ms
     finally:
         ended.set()
         thread.join(35)
