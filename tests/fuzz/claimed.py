@@ -85,7 +85,7 @@ def _expect_way(way: Any, wants: Wanted, annotations: Mapping[str, Any]) -> None
         least = (wants.memory_mib or 0) * MIB
         expect(memory is not None and memory >= least > 0, f"another amount: {memory} of MIG")
         return
-    alone = "mutex" in str(annotations.get(_POLICY))
+    alone = "mutex" in [each.strip() for each in str(annotations.get(_POLICY)).split(",")]
     is_whole = wants.memory_mib is None and wants.percent == 100
     cores = wants.cores or (100 if alone and not is_whole else 0)
     expect(found["cores"] == cores, f"another amount: {found['cores']} cores and not {cores}")
