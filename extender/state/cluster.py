@@ -226,8 +226,14 @@ class Cluster:
             name=ask.name,
             booking=booking,
         )
-        deadline_s = self._clock() + self._reservation_s
-        self._promises.put(Promise(reservation=reservation, held=held, deadline_s=deadline_s))
+        holder = self._holders.get(ask.uid)
+        promise = Promise(
+            reservation=reservation,
+            held=held,
+            deadline_s=self._clock() + self._reservation_s,
+            moves=bool(holder and holder.pod and holder.pod.node),
+        )
+        self._promises.put(promise)
         self._settle(ask.uid)
         return reservation
 
@@ -348,10 +354,13 @@ class Cluster:
         promise = self._promises.get(pod.uid)
         if promise is None or holder.written is None:
             return False
-        if pod.node:
+        if pod.node and not promise.moves:
             return True
-        said = promise.reservation.annotations
-        same = all(pod.annotations.get(key) == value for key, value in said.items())
+        if holder.void_at_s is not None:
+            return False
+        said = promise.reservation
+        lists = (self._by_word[word].support_key for word in said.placement.slots)
+        same = all(pod.annotations.get(key) == said.annotations[key] for key in lists)
         return same and pod.planned_node == promise.reservation.placement.node
 
     def _place_changed(self, place: Place) -> None:

@@ -27,6 +27,8 @@ class Promise:
     held: Held
     deadline_s: float
     """By the clock of the state."""
+    moves: bool = False
+    """The pod is bound already and gets other devices on its node."""
     is_written: bool = False
     """The pod is bound, so that nobody but the watch may end this."""
 

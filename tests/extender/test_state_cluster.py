@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from extender.model import Ask, Placement
 from extender.parts import Chosen, Unfit
 from extender.state.places import LOST_DEVICES
 from extender.state.view import ClusterView
 from hami.containers import JsonObject
+from hami.devices import PodDevice
 from hami.vendors import Lock
 from tests.extender.statemachine import REGISTER, World, container, gpu, node, pod, written
 
@@ -275,6 +277,19 @@ def test_binding_that_failed_counts_until_the_pod_asks_again() -> None:
     assert world.used("n") == {"GPU-a": (1, 9000, 0)}
 
 
+def test_old_annotations_do_not_confirm_the_same_promise_made_anew() -> None:
+    """A pod that is to go where it failed to go before is not taken for bound there."""
+    world = _world()
+    asking = pod("p", container(gpu=1, gpumem=9000))
+    stale = written(asking, world.place(asking))
+    world.put_pods(stale)
+    world.place(stale)
+    world.put_pods(stale | {"status": {"phase": "Pending", "message": "still"}})
+    assert world.cluster.promise("uid-p") is not None
+    world.pass_time(29)
+    assert world.cluster.promise("uid-p") is not None
+
+
 def test_binding_of_another_leader_wins() -> None:
     """A pod that is seen bound elsewhere than promised holds what is written on it."""
     world = _world()
@@ -310,6 +325,26 @@ def test_held_promise_lives_longer() -> None:
     world.pass_time(59)
     assert world.cluster.promise("uid-p") is not None
     world.pass_time(1)
+    assert world.cluster.promise("uid-p") is None
+
+
+def test_move_on_a_node_counts_beside_the_old_devices_until_it_is_written() -> None:
+    """Other devices for a pod that runs are kept whatever else happens to it meanwhile."""
+    world = _world("GPU-a", "GPU-b")
+    asking = pod("p", container(gpu=1, gpumem=3000))
+    running = written(asking, world.place(asking, "n"), node="n")
+    world.put_pods(running)
+    (had,) = world.used("n")
+    ask = world.chooser.read(asking)
+    assert isinstance(ask, Ask)
+    other = ({"GPU-a", "GPU-b"} - {had}).pop()
+    device = PodDevice(uuid=other, type="NVIDIA", memory_mib=3000, cores=0)
+    placement = Placement(node="n", score=0.0, slots={"NVIDIA": ((device,),)})
+    moved = world.cluster.reserve(ask, placement)
+    world.put_pods(running | {"status": {"phase": "Running"}})
+    assert world.used("n") == {had: (1, 3000, 0), other: (1, 3000, 0)}
+    world.put_pods(written(running, moved, node="n"))
+    assert world.used("n") == {other: (1, 3000, 0)}
     assert world.cluster.promise("uid-p") is None
 
 
