@@ -1,0 +1,222 @@
+"""The scheduler extender on a real cluster: a second kube-scheduler that asks it, and its process.
+
+Both are configured by the chart and have the rights of its service account. Nodes are virtual: what
+HAMi's device plugin does on a node is done here by a thread, which hands out what was decided and
+gives the node's lock back.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, Final
+
+import yaml
+
+from kube import paths
+from kube.client import MERGE_PATCH, Client
+from kube.config import kubeconfig
+from kube.errors import KubeError, NotFoundError
+from tests.cluster.cluster import REPOSITORY, RealCluster
+from tests.cluster.identities import identity_on
+from tests.cluster.kubeconfigs import write_for_token
+from tests.cluster.scenes.agents import NAMESPACE, STOP_S
+from tests.cluster.scenes.driver import collection_of
+from tests.patience import eventually
+
+ACCOUNT: Final = "gpuslice-scheduler"
+SCHEDULER: Final = "hami-scheduler"
+LOCK: Final = "hami.io/mutex.lock"
+PHASE: Final = "hami.io/bind-phase"
+REGISTER: Final = "hami.io/node-nvidia-register"
+_CHART: Final = REPOSITORY / "charts" / "gpuslice" / "extender"
+_METRICS_PORT: Final = 9395
+_SCHEDULER_PORT: Final = 10260
+_TIMEOUT_S: Final = 5
+_LOOK_EVERY_S: Final = 0.02
+
+Manifest = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Extenders:
+    """An extender and the scheduler that asks it."""
+
+    cluster: RealCluster
+    kubeconfig: str
+    config: str
+    processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
+
+    def start_extender(self) -> None:
+        """Start the extender, which decides once the scheduler beside it leads."""
+        self._start(
+            "extender",
+            (
+                *(sys.executable, "-m", "cli.main", "extender"),
+                *("--kubeconfig", self.kubeconfig),
+                *("--leader-elect-resource-namespace", NAMESPACE),
+                *("--metrics-address", "127.0.0.1"),
+                *("--metrics-port", str(_METRICS_PORT)),
+            ),
+        )
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, as a container beside the extender would be."""
+        self._start(
+            "hami-scheduler",
+            (
+                self.cluster.assets.path("kube-scheduler"),
+                f"--config={self.config}",
+                f"--secure-port={_SCHEDULER_PORT}",
+                f"--cert-dir={self.cluster.state_dir / 'hami-scheduler'}",
+                f"--authentication-kubeconfig={self.kubeconfig}",
+                f"--authorization-kubeconfig={self.kubeconfig}",
+                "--authentication-tolerate-lookup-failure",
+            ),
+        )
+
+    def kill(self, name: str) -> None:
+        """End one of both as a crash would."""
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait(STOP_S)
+
+    def stop(self) -> None:
+        """End both."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            process.wait(STOP_S)
+        self.processes.clear()
+
+    def ready(self) -> bool:
+        """Tell whether the extender decides; it must not have ended."""
+        assert self.processes["extender"].poll() is None, "the extender has ended"
+        try:
+            url = f"http://127.0.0.1:{_METRICS_PORT}/readyz"
+            with urllib.request.urlopen(url, timeout=_TIMEOUT_S):  # our own URL
+                return True
+        except (OSError, HTTPException):
+            return False
+
+    def _start(self, name: str, command: Sequence[str]) -> None:
+        self.processes[name] = self.cluster.start(name, command)
+
+
+@contextlib.contextmanager
+def running_extender(cluster: RealCluster) -> Iterator[Extenders]:
+    """Run an extender and its scheduler for the block."""
+    with cluster.client() as client:
+        config: Manifest = {}
+        for path in sorted(_CHART.glob("*.yaml")):
+            for manifest in yaml.safe_load_all(path.read_text()):
+                _apply(client, manifest)
+                if manifest["kind"] == "ConfigMap":
+                    config = yaml.safe_load(manifest["data"]["config.yaml"])
+        identity = identity_on(
+            cluster, node=cluster.node_names[0], namespace=NAMESPACE, account=ACCOUNT
+        )
+        credentials = write_for_token(cluster.state, ACCOUNT, identity / "token")
+        config["clientConnection"] = {"kubeconfig": str(credentials)}
+        file = cluster.state_dir / "hami-scheduler.yaml"
+        file.write_text(yaml.safe_dump(config))
+        extenders = Extenders(cluster=cluster, kubeconfig=str(credentials), config=str(file))
+        try:
+            extenders.start_scheduler()
+            extenders.start_extender()
+            eventually(extenders.ready)
+            yield extenders
+        finally:
+            extenders.stop()
+
+
+def register(client: Client, node: str, devices: Sequence[Manifest]) -> None:
+    """Let *node* say which GPUs it has, and kubelet how many shares."""
+    text = json.dumps(devices, separators=(",", ":"))
+    client.patch(
+        paths.nodes(node),
+        {"metadata": {"annotations": {REGISTER: text}}},
+        content_type=MERGE_PATCH,
+    )
+    shares = {"nvidia.com/gpu": str(sum(each["count"] for each in devices))}
+    status = {"status": {"capacity": shares, "allocatable": shares}}
+    client.patch(paths.nodes(node, "status"), status, content_type=MERGE_PATCH)
+
+
+def unregister(client: Client, node: str) -> None:
+    """Take that back."""
+    gone = {"metadata": {"annotations": {REGISTER: None, LOCK: None}}}
+    client.patch(paths.nodes(node), gone, content_type=MERGE_PATCH)
+    status = {"capacity": {"nvidia.com/gpu": None}, "allocatable": {"nvidia.com/gpu": None}}
+    client.patch(paths.nodes(node, "status"), {"status": status}, content_type=MERGE_PATCH)
+
+
+def a_gpu(uuid: str, index: int, *, memory_mib: int, count: int) -> Manifest:
+    """Return what a node registers of one GPU."""
+    return {
+        "id": uuid,
+        "index": index,
+        "count": count,
+        "devmem": memory_mib,
+        "devcore": 100,
+        "type": "NVIDIA A100-SXM4-40GB",
+        "mode": "hami-core",
+        "health": True,
+    }
+
+
+@contextlib.contextmanager
+def device_plugins(cluster: RealCluster, nodes: Sequence[str]) -> Iterator[None]:
+    """Hand out on *nodes* what was decided, as HAMi's device plugin does, for the block."""
+    stop = threading.Event()
+    client = Client(kubeconfig(str(cluster.kubeconfig)), user_agent="device-plugin")
+
+    def work() -> None:
+        while not stop.wait(_LOOK_EVERY_S):
+            for node in nodes:
+                with contextlib.suppress(KubeError):
+                    _hand_out(client, node)
+
+    thread = threading.Thread(target=work, name="device-plugins")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        client.close()
+
+
+def _hand_out(client: Client, node: str) -> None:
+    """Serve the pod that holds the lock of *node*, and give the lock back."""
+    annotations = json.loads(client.get(paths.nodes(node)))["metadata"].get("annotations", {})
+    lock = annotations.get(LOCK)
+    if lock is None:
+        return
+    _, namespace, name = str(lock).split(",")
+    pod = json.loads(client.get(paths.pods(namespace, name)))
+    # The lock comes before what is written on the pod, and that before the binding.
+    written = pod["metadata"].get("annotations", {})
+    if written.get(PHASE) != "allocating" or not pod["spec"].get("nodeName"):
+        return
+    served = {PHASE: "success", "hami.io/vgpu-devices-to-allocate": ";"}
+    client.patch(
+        paths.pods(namespace, name),
+        {"metadata": {"annotations": served}},
+        content_type=MERGE_PATCH,
+    )
+    free = {"metadata": {"annotations": {LOCK: None}}}
+    client.patch(paths.nodes(node), free, content_type=MERGE_PATCH)
+
+
+def _apply(client: Client, manifest: Manifest) -> None:
+    path = f"{collection_of(manifest)}/{manifest['metadata']['name']}"
+    try:
+        client.get(path)
+    except NotFoundError:
+        client.create(collection_of(manifest), manifest)
