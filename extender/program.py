@@ -22,6 +22,7 @@ from extender.leading import AlwaysLeading, Leading
 from extender.locks import NodeLocks
 from extender.metrics import Metrics
 from extender.parts import MakeParts, Parts, StartError, Surroundings
+from extender.quickprotocol import quick_protocol
 from extender.routes.filtering import Filtering
 from extender.routes.refitting import Refitting
 from extender.routes.volcano import Volcano
@@ -153,10 +154,11 @@ class Program:
     def _make_listeners(self) -> list[Listener]:
         settings, state, metrics = self._settings, self._parts.state, self.metrics
         probes = Probes(ready=self._not_ready, state=state, metrics=metrics)
+        filters = Filtering(
+            self._parts.chooser, self._gate, metrics, wait_ready_s=settings.wait_ready_s
+        )
         scheduler = scheduler_app(
-            filters=Filtering(
-                self._parts.chooser, self._gate, metrics, wait_ready_s=settings.wait_ready_s
-            ),
+            filters=filters,
             binder=self._binder(),
             asked=Volcano(self._parts.chooser, metrics),
             probes=probes,
@@ -165,7 +167,11 @@ class Program:
         finish_s = settings.http_timeout_s
         listeners = [
             Listener(
-                scheduler, self._bound(settings.address, settings.port), None, finish_s=finish_s
+                scheduler,
+                self._bound(settings.address, settings.port),
+                None,
+                finish_s=finish_s,
+                protocol=quick_protocol(filters, settings.body_bytes),
             ),
             Listener(
                 probe_app(probes),

@@ -50,10 +50,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """End counting."""
+        self.head_ended()
+        super().on_headers_complete()
+
+    def head_ended(self) -> None:
+        """Bound the head no more, as it is complete."""
         self._in_head = False
         self._head_bytes = 0
         self._end_timer()
-        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Count anew: what comes next is another head."""

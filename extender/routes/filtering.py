@@ -48,13 +48,19 @@ class Filtering:
         self._allocations = metrics.allocations
         self._failures = metrics.allocation_failures
 
-    async def filter(self, body: bytes) -> bytes:
+    def is_ready(self) -> bool:
+        """Tell whether nobody would have to wait for an answer."""
+        return self._gate.problem() is None
+
+    def filter_now(self, body: bytes) -> bytes:
         """Return the answer to a `/filter`; reserves where it names a node."""
-        began = time.perf_counter()
-        if self._gate.problem() is None:
-            return self._filter(body, began, None)
-        problem = await self._gate.wait(self._wait_ready_s)
-        return self._filter(body, time.perf_counter(), problem)
+        return self._filter(body, time.perf_counter(), self._gate.problem())
+
+    async def filter(self, body: bytes) -> bytes:
+        """Return the same, once decisions are sound."""
+        if not self.is_ready():
+            await self._gate.wait(self._wait_ready_s)
+        return self.filter_now(body)
 
     async def prioritize(self, body: bytes) -> tuple[int, bytes]:
         """Return status and answer to a `/prioritize`, which has no place for an error."""

@@ -11,10 +11,12 @@ from fastapi import FastAPI, Request, Response
 from extender.gate import Gate
 from extender.leading import AlwaysLeading
 from extender.metrics import Metrics
+from extender.quickprotocol import quick_protocol
 from extender.routes.bodies import JSON
 from extender.routes.filtering import Filtering
 from extender.server import LeanFilter
 from kube import logs
+from kube.connections import BoundedProtocol
 from kube.listener import Application, Listener, bind
 from tests.extender.standins import Chosen, MemoryState, ScriptedChooser, nothing
 
@@ -47,7 +49,9 @@ async def _serve(kind: str) -> None:
     with bind("127.0.0.1", 0) as listening:
         sys.stdout.write(f"{listening.getsockname()[1]}\n")
         sys.stdout.flush()
-        await Listener(_app(filters, kind), listening, None, finish_s=1).run_until_stopped()
+        protocol = quick_protocol(filters, _BODY_MAX) if kind == "quick" else BoundedProtocol
+        app = _app(filters, "bare" if kind == "quick" else kind)
+        await Listener(app, listening, None, finish_s=1, protocol=protocol).run_until_stopped()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What `/filter` costs besides the decision: as bare ASGI, and as a route of FastAPI.
+"""What `/filter` costs besides the decision: in the protocol, as bare ASGI, as a route of FastAPI.
 
 The server is a process of its own with a chooser that names the first node, so the figures are the
 price of HTTP, decoding, counting, logging and encoding.
@@ -59,10 +59,10 @@ def _cpu_s(pid: int) -> float:
 
 
 @pytest.mark.parametrize("names", [420, 5000])
-def test_bare_asgi_beside_fastapi(names: int) -> None:
-    """Both answer the same; what each takes is printed."""
+def test_three_ways_to_answer(names: int) -> None:
+    """All answer the same; what each takes is printed."""
     body = _body(names)
-    for kind in ("bare", "fastapi"):
+    for kind in ("quick", "bare", "fastapi"):
         with _server(kind) as (port, pid):
             connection = HTTPConnection("127.0.0.1", port)
             took = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from extender.figures import CONTENT_TYPE
 from extender.gate import Gate
 from extender.metrics import Metrics
 from extender.parts import NotAsked, Unfit
+from extender.quickprotocol import quick_protocol
 from extender.routes.filtering import Filtering
 from extender.routes.volcano import Volcano
 from extender.server import Probes, probe_app, scheduler_app
-from kube.listener import Application, Listener, bind
+from kube.connections import BoundedProtocol
+from kube.listener import Listener, bind
 from sim.loopthread import LoopThread
 from tests.extender.standins import CHOSEN, MemoryState, ScriptedChooser, Switch, nothing
 
@@ -65,7 +68,7 @@ class Served:
 
 
 @contextmanager
-def served(*, only_probes: bool = False) -> Iterator[Served]:
+def served(*, only_probes: bool = False, quick: bool = True) -> Iterator[Served]:
     """Serve by a loop in a thread of its own."""
     loop = LoopThread("extender")
     loop.start()
@@ -78,8 +81,21 @@ def served(*, only_probes: bool = False) -> Iterator[Served]:
     listening = bind(_HOST, 0)
 
     async def make() -> Listener:
-        app = _app(chooser, state, switch, binder, only_probes=only_probes)
-        return Listener(app, listening, None, finish_s=1)
+        metrics = Metrics()
+        gate = Gate(switch, state, metrics, catch_up=nothing)
+        probes = Probes(ready=gate.problem, state=state, metrics=metrics)
+        if only_probes:
+            return Listener(probe_app(probes), listening, None, finish_s=1)
+        filters = Filtering(chooser, gate, metrics, wait_ready_s=0.0)
+        app = scheduler_app(
+            filters=filters,
+            binder=binder,  # type: ignore[arg-type]
+            asked=Volcano(chooser, metrics),
+            probes=probes,
+            body_bytes=_BODY_MAX,
+        )
+        protocol = quick_protocol(filters, _BODY_MAX) if quick else BoundedProtocol
+        return Listener(app, listening, None, finish_s=1, protocol=protocol)
 
     listener = loop.run(make(), timeout_s=30)
     serving = asyncio.run_coroutine_threadsafe(listener.run_until_stopped(), _loop_of(loop))
@@ -99,31 +115,14 @@ def _loop_of(loop: LoopThread) -> asyncio.AbstractEventLoop:
     return loop.run(running(), timeout_s=30)
 
 
-def _app(
-    chooser: ScriptedChooser,
-    state: MemoryState,
-    switch: Switch,
-    binder: Any,
-    *,
-    only_probes: bool,
-) -> Application:
-    metrics = Metrics()
-    gate = Gate(switch, state, metrics, catch_up=nothing)
-    probes = Probes(ready=gate.problem, state=state, metrics=metrics)
-    if only_probes:
-        return probe_app(probes)
-    return scheduler_app(
-        filters=Filtering(chooser, gate, metrics, wait_ready_s=0.0),
-        binder=binder,
-        asked=Volcano(chooser, metrics),
-        probes=probes,
-        body_bytes=_BODY_MAX,
-    )
+_WAYS = pytest.mark.parametrize("quick", [True, False])
+"""`/filter` where its last byte is read, and by ASGI."""
 
 
-def test_filter_and_bind_over_http() -> None:
+@_WAYS
+def test_filter_and_bind_over_http(quick: bool) -> None:  # noqa: FBT001
     """Capitalised keys, status 200, JSON."""
-    with served() as server:
+    with served(quick=quick) as server:
         answer = server.post("/filter", {"Pod": _POD, "Nodes": None, "NodeNames": ["gpu1"]})
         assert answer["NodeNames"] == ["gpu1"]
         binding = {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "gpu1"}
@@ -132,9 +131,10 @@ def test_filter_and_bind_over_http() -> None:
         assert server.post("/bind", binding) == {"Error": "no"}
 
 
-def test_a_body_that_comes_in_pieces_is_read_whole() -> None:
+@_WAYS
+def test_a_body_that_comes_in_pieces_is_read_whole(quick: bool) -> None:  # noqa: FBT001
     """Thousands of names do not come in one packet."""
-    with served() as server:
+    with served(quick=quick) as server:
         names = [f"node-{each:05}.example.internal" for each in range(5000)]
         server.post("/filter", {"Pod": _POD, "NodeNames": [*names, "gpu1"]})
         assert server.chooser.asked == [(_POD, (*names, "gpu1"))]
@@ -161,6 +161,61 @@ def test_odd_bodies_have_an_error_in_band(body: bytes) -> None:
             status, _, answer = server.ask("POST", path, body)
             assert status == 200
             assert json.loads(answer)["Error"]
+
+
+def _exchange(port: int, *pieces: bytes) -> bytes:
+    """Send *pieces* on one connection and return all that comes before it is closed."""
+    with socket.create_connection((_HOST, port), timeout=30) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        received = b""
+        while more := connection.recv(65536):
+            received += more
+        return received
+
+
+def _request(path: str, *headers: str, body: bytes) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
+
+
+def test_requests_of_one_connection_take_either_way_in_turn() -> None:
+    """Pipelined, in pieces, and the last with the wish to close."""
+    body = json.dumps({"Pod": _POD, "NodeNames": ["gpu1"]}).encode()
+    binding = {"PodName": "p", "PodNamespace": "default", "PodUID": "u", "Node": "gpu1"}
+    with served() as server:
+        quick = _request("/filter", body=body)
+        received = _exchange(
+            server.port,
+            quick + quick[:50],
+            quick[50:-7],
+            quick[-7:] + _request("/bind", body=json.dumps(binding).encode()),
+            quick,
+            _request("/filter", "Expect: 100-continue", body=body),
+            _request("/filter", "Connection: close", body=body),
+        )
+    assert received.count(b"HTTP/1.1 200 OK") == 6
+    assert received.count(b'"NodeNames":["gpu1"]') == 5
+    assert received.count(b'{"Error":""}') == 1
+    assert received.count(b"HTTP/1.1 100 Continue") <= 1
+    assert len(server.chooser.asked) == 5
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (_request("/filter?x=1", "Connection: close", body=b"{}"), b"200"),
+        (b"POST /filter HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}", b"200"),
+        (b"PUT /filter HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", b"4"),
+        (b"POST /filter HTTP/1.1\r\nContent-Length: x\r\n\r\n{}", b"400"),
+        (b"POST /filter HTTP/1.1\r\nContent-Length: -2\r\n\r\n{}", b"400"),
+        (b"nonsense\r\n\r\n", b"400"),
+    ],
+)
+def test_odd_requests_are_answered_all_the_same(sent: bytes, status: bytes) -> None:
+    """By the ordinary way, or as no HTTP at all."""
+    with served() as server:
+        assert _exchange(server.port, sent).split(b" ")[1].startswith(status)
 
 
 def test_scores_have_two_names() -> None:
