@@ -206,7 +206,7 @@ def _id(number: int | None) -> str | int:
 
 
 def _quotas_used(state: State) -> Iterator[Sample]:
-    for each in tuple(state.quotas()):
+    for each in state.quotas():
         limit = 0 if each.limit is None else each.limit
         labels: Labels = (
             ("namespace", each.namespace),
@@ -217,13 +217,13 @@ def _quotas_used(state: State) -> Iterator[Sample]:
 
 
 def _quota_limits(state: State) -> Iterator[Sample]:
-    for each in tuple(state.quotas()):
+    for each in state.quotas():
         if each.limit is not None:
             yield (("namespace", each.namespace), ("quota_name", each.name)), each.limit
 
 
 def _holdings(state: State, value: Callable[[int, int], int]) -> Iterator[Sample]:
-    for each in tuple(state.holdings()):
+    for each in state.holdings():
         device = each.device
         yield (
             (

@@ -171,10 +171,10 @@ class State(Protocol):
         """Return the nodes by which decisions are made; not to be kept or changed."""
 
     def quotas(self) -> Iterable[QuotaFigure]:
-        """Return what quotas count and allow."""
+        """Return what quotas count and allow; decisions are made while it is gone through."""
 
     def holdings(self) -> Iterable[PodFigure]:
-        """Return what each pod holds."""
+        """Return what each pod holds; decisions are made while it is gone through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,9 +85,9 @@ class ClusterView:
         return self._cluster.bounds.figures()
 
     def holdings(self) -> Iterator[PodFigure]:
-        """Return what each pod holds."""
-        for place in self._cluster.places:
-            for held in place.held.values():
+        """Yield what each pod holds; the state may change meanwhile."""
+        for place in tuple(self._cluster.places):
+            for held in tuple(place.held.values()):
                 if held.booking is None:
                     continue
                 for word, uses in held.booking.uses.items():

@@ -9,8 +9,11 @@ from extender import figures
 from extender.metrics import Metrics
 from extender.model import DeviceUsage, NodeUsage
 from extender.parts import PodFigure, QuotaFigure
+from extender.state.view import ClusterView
+from hami.containers import JsonObject
 from hami.devices import MigAllocation, MigPlacement, PodDevice, RegisteredDevice
 from tests.extender.standins import MemoryState
+from tests.extender.statemachine import World, container, gpu, node, pod
 
 _MIB = 1 << 20
 
@@ -194,3 +197,35 @@ def test_others_have_their_turn_while_a_big_cluster_is_written() -> None:
 def _each_once(names: Iterable[str]) -> bool:
     listed = list(names)
     return len(listed) == len(set(listed))
+
+
+def test_pods_come_and_go_while_their_figures_are_written() -> None:
+    """Of a real state; nothing is gathered in one go, and no change ends the scrape."""
+    world = World()
+    count = 300
+    world.put_nodes(*(node(f"n{each}", [gpu(f"GPU-{each}")]) for each in range(count)))
+
+    def running(number: int, where: int) -> JsonObject:
+        found = pod(f"p{number}", container(gpu=1), uid=f"u{number}")
+        found["metadata"]["annotations"] |= {
+            "hami.io/vgpu-node": f"n{where}",
+            "hami.io/vgpu-devices-allocated": f"GPU-{where},NVIDIA,100,1:;",
+        }
+        found["spec"]["nodeName"] = f"n{where}"
+        return found
+
+    world.put_pods(*(running(each, each) for each in range(count)))
+
+    async def play() -> bytes:
+        pieces, turn = [], 0
+        state = ClusterView(world.cluster, not_synced=lambda: None)
+        async for piece in figures.render(state, Metrics()):
+            pieces.append(piece)
+            turn += 1
+            world.drop_pod(running(turn, turn))
+            world.put_pods(running(count + turn, count - turn))
+            world.put_nodes(node(f"m{turn}", [gpu("GPU-x")]))
+        return b"".join(pieces)
+
+    text = asyncio.run(play()).decode()
+    assert len(_samples(text, "hami_vgpu_memory_allocated_bytes")) > count / 2
