@@ -27,6 +27,7 @@ from tests.cluster.identities import identity_on
 from tests.cluster.kubeconfigs import write_for_token
 from tests.cluster.scenes.agents import NAMESPACE, STOP_S
 from tests.cluster.scenes.driver import collection_of
+from tests.cluster.scenes.manifests import reporting
 from tests.patience import eventually
 
 ACCOUNT: Final = "gpuslice-scheduler"
@@ -34,6 +35,7 @@ SCHEDULER: Final = "hami-scheduler"
 LOCK: Final = "hami.io/mutex.lock"
 PHASE: Final = "hami.io/bind-phase"
 REGISTER: Final = "hami.io/node-nvidia-register"
+_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 _CHART: Final = REPOSITORY / "charts" / "gpuslice" / "extender"
 _METRICS_PORT: Final = 9395
 _SCHEDULER_PORT: Final = 10260
@@ -168,6 +170,34 @@ def a_gpu(uuid: str, index: int, *, memory_mib: int, count: int) -> Manifest:
         "mode": "hami-core",
         "health": True,
     }
+
+
+def legacy(name: str, *, node: str = "", **limits: str) -> Manifest:
+    """Return a pod as HAMi's webhook leaves it; *limits* are below `nvidia.com/`."""
+    amounts = {f"nvidia.com/{key}": value for key, value in limits.items()}
+    spec: Manifest = {
+        "schedulerName": SCHEDULER,
+        "containers": [{"name": "app", "resources": {"limits": amounts}}],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return reporting(pod, node=node)
+
+
+def given(pod: Manifest) -> list[tuple[str, int, int]]:
+    """Return UUID, MiB and percent of each device that the pod was given."""
+    text = str(pod["metadata"]["annotations"][_ALLOCATED])
+    parts = [each.split(",") for slot in text.split(";") for each in slot.split(":") if each]
+    return [(uuid, int(mib), int(cores)) for uuid, _, mib, cores in parts]
+
+
+def used(pods: list[Any]) -> dict[str, tuple[int, int, int]]:
+    """Return what is taken of each GPU: shares, MiB and percent."""
+    sums: dict[str, tuple[int, int, int]] = {}
+    for pod in pods:
+        for uuid, mib, cores in given(pod):
+            shares, old_mib, old_cores = sums.get(uuid, (0, 0, 0))
+            sums[uuid] = (shares + 1, old_mib + mib, old_cores + cores)
+    return sums
 
 
 @contextlib.contextmanager

@@ -10,21 +10,21 @@ import pytest
 from kube import paths
 from tests.cluster.scenes.driver import Driver
 from tests.cluster.scenes.extenders import (
-    SCHEDULER,
     Extenders,
     a_gpu,
     device_plugins,
+    given,
+    legacy,
     register,
     running_extender,
     unregister,
+    used,
 )
-from tests.cluster.scenes.manifests import Object, reporting
 from tests.cluster.scenes.stage import Stage
 from tests.patience import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-_ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 _MEMORY_MIB: Final = 40960
 _SHARES: Final = 10
 _GPUS: Final = 4
@@ -53,34 +53,6 @@ def nodes(stage: Stage, extenders: Extenders) -> Iterator[list[str]]:
         yield nodes
     for node in nodes:
         unregister(stage.client, node)
-
-
-def legacy(name: str, *, node: str = "", **limits: str) -> Object:
-    """Return a pod as HAMi's webhook leaves it; *limits* are below `nvidia.com/`."""
-    amounts = {f"nvidia.com/{key}": value for key, value in limits.items()}
-    spec: Object = {
-        "schedulerName": SCHEDULER,
-        "containers": [{"name": "app", "resources": {"limits": amounts}}],
-    }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    return reporting(pod, node=node)
-
-
-def given(pod: Object) -> list[tuple[str, int, int]]:
-    """Return UUID, MiB and percent of each device that the pod was given."""
-    text = str(pod["metadata"]["annotations"][_ALLOCATED])
-    parts = [each.split(",") for slot in text.split(";") for each in slot.split(":") if each]
-    return [(uuid, int(mib), int(cores)) for uuid, _, mib, cores in parts]
-
-
-def used(pods: list[Any]) -> dict[str, tuple[int, int, int]]:
-    """Return what is taken of each GPU: shares, MiB and percent."""
-    sums: dict[str, tuple[int, int, int]] = {}
-    for pod in pods:
-        for uuid, mib, cores in given(pod):
-            shares, old_mib, old_cores = sums.get(uuid, (0, 0, 0))
-            sums[uuid] = (shares + 1, old_mib + mib, old_cores + cores)
-    return sums
 
 
 def bound(stage: Stage) -> list[Any]:
