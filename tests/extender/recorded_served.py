@@ -3,24 +3,25 @@
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from extender.choosing_parts import state_parts
 from extender.program import Program
 from extender.settings import ExtenderSettings
 from hami.deviceconfig import DeviceConfig
 from hami.vendors import from_sections
-from kube.client import MERGE_PATCH
+from kube.client import MERGE_PATCH, Client
 from kube.config import ClientConfig
 from kube.errors import NotFoundError
 from kube.paths import namespaces, nodes, pods, resource
+from sim.apiserver.server import ApiServer
 from sim.loopthread import LoopThread
 from tests.extender.recorded import Amounts, Json
-from tests.fakes.api_server import ServerThread, serving
+from tests.fakes.api_server import serving
 from tests.patience import eventually
 
 _HOST: Final = "127.0.0.1"
@@ -35,22 +36,40 @@ _CORES: Final = "hami_gpu_core_allocated_ratio"
 _MIB: Final = 2**20
 
 
+class Host(Protocol):
+    """A simulated API server in a thread of its own, alone or in a cluster."""
+
+    server: ApiServer
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call *function* in its loop."""
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run *work* in its loop."""
+
+
+def client_of(host: Host, user: str) -> Client:
+    """Return a client of *user*."""
+    return Client(identity_of(host, user), user_agent="test")
+
+
+def identity_of(host: Host, user: str) -> ClientConfig:
+    """Return what makes a client one of *user*."""
+    token: str = host.call(host.server.token_for, user)
+    return ClientConfig(host=host.server.url, token=lambda: token)
+
+
 class Served:
     """A program that serves in a thread of its own, and its API server."""
 
-    def __init__(self, server: ServerThread, **options: Any) -> None:
+    def __init__(self, server: Host, **options: Any) -> None:
         self.server = server
-        self.client = server.client("admin")
+        self.client = client_of(server, "admin")
         self._numbers = count()
-        token = server.call(server.server.token_for, "extender")
-        self._identity = ClientConfig(host=server.server.url, token=lambda: token)
+        self._identity = identity_of(server, "extender")
+        asked: dict[str, Any] = {"port": 0, "leader_elect": False, **options}
         self._settings = ExtenderSettings(
-            address=_HOST,
-            port=0,
-            metrics_address=_HOST,
-            metrics_port=0,
-            leader_elect=False,
-            **options,
+            address=_HOST, metrics_address=_HOST, metrics_port=0, **asked
         )
         self._loop = LoopThread("extender")
         self._loop.start()
