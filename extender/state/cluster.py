@@ -26,7 +26,6 @@ from extender.state.reading import WatchedNode, WatchedPod, WatchedQuota
 from extender.state.registry import Registry
 from extender.state.reservations import CONFIRMATION_S, DEADLINE_S, Promise, Promises
 from hami.backends import Backend, backends
-from hami.containers import ContainerKind
 from hami.deviceconfig import DeviceConfig
 from hami.quota import quota_names
 from kube.objects import ObjectKey
@@ -200,14 +199,7 @@ class Cluster:
 
     def reserve(self, ask: Ask, placement: Placement) -> Reservation:
         """Promise *placement* to a pod, in the place of what it was promised before."""
-        requests = ask.valid.requests
-        kinds = [request.container.kind for request in requests]
-        booking = given.booking_of(
-            ask.uid + _PROMISED,
-            placement,
-            init_count=sum(kind is not ContainerKind.APP for kind in kinds),
-            sidecars=[index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR],
-        )
+        booking = given.booking_of(ask.uid + _PROMISED, ask, placement)
         reservation = Reservation(
             uid=ask.uid,
             namespace=ask.namespace,

@@ -1,18 +1,20 @@
 """What pods were given or promised, as something to book on a node."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from extender import accounting
 from extender.accounting import Booking, Use
-from extender.model import Placement
+from extender.model import Ask, Placement
 from extender.state.places import Held
-from extender.state.reading import WatchedPod
+from extender.state.reading import WatchedPod, is_of_neighbour
 from hami import annotations, keys
 from hami.backends import Backend
+from hami.containers import ContainerKind
 from hami.devices import MigAllocation, Slots
 from hami.reading import Undecodable
 
+_NONE: Final[Mapping[str, str]] = {}
 _UNREADABLE: Final = "cannot read its allocation"
 
 
@@ -37,9 +39,14 @@ def held_by(pod: WatchedPod, backends: Sequence[Backend]) -> Held | None:
         uid=pod.uid,
         uses={word: _uses(pod, word, each) for word, each in slots.items()},
         mig=mig,
-        annotations=pod.annotations,
+        annotations={key: text for key, text in pod.annotations.items() if is_of_neighbour(key)},
     )
     return _of(pod, booking)
+
+
+def _for_neighbours(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    found = {key: text for key, text in annotations.items() if is_of_neighbour(key)}
+    return found or _NONE
 
 
 def _uses(pod: WatchedPod, word: str, slots: Slots) -> Mapping[str, Use]:
@@ -66,15 +73,16 @@ def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
     )
 
 
-def booking_of(
-    key: str, placement: Placement, *, init_count: int, sidecars: Collection[int] = ()
-) -> Booking:
+def booking_of(key: str, ask: Ask, placement: Placement) -> Booking:
     """Return what a pod takes that is placed so."""
+    kinds = [request.container.kind for request in ask.valid.requests]
+    init_count = sum(kind is not ContainerKind.APP for kind in kinds)
+    sidecars = [index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR]
     return Booking(
         uid=key,
         uses=accounting.collapse(placement.slots, init_count, sidecars),
         mig=placement.mig,
-        annotations=placement.annotations,
+        annotations=_for_neighbours({**ask.annotations, **placement.annotations}),
     )
 
 

@@ -15,6 +15,24 @@ from hami.containers import JsonObject
 from kube.store import UnwantedError
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+_ALLOCATED: Final = "-devices-allocated"
+_KEPT: Final = keys.ALLOCATED | {
+    keys.NODE,
+    keys.BIND_PHASE,
+    keys.BIND_TIME,
+    keys.MIG_ALLOCATIONS,
+}
+_PREFIXES_OF_NODES: Final = (
+    "hami.io/",
+    "gpuslice.io/",
+    "metax-tech.com/",
+    "enflame.com/",
+    "cambricon.com/",
+)
+_SOFT_SPLIT: Final = "hami-vnpu-core"
+"""Ascend's annotation of nodes, which has no domain."""
+_INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+"""The only label of nodes that a rule reads, AWS Neuron's."""
 _GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _PREFIX_OF_VENDORS: Final = ("metax-tech.com/",)
 """Annotations by which pods on one device get along or not."""
@@ -22,7 +40,7 @@ _PREFIX_OF_VENDORS: Final = ("metax-tech.com/",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedNode:
-    """A node, as far as devices are concerned."""
+    """A node, as far as devices are concerned: most of what stands on it is not."""
 
     name: str
     uid: str
@@ -86,10 +104,10 @@ def read_node(node: JsonObject) -> WatchedNode:
         name=sys.intern(metadata["name"]),
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
-        annotations=_texts(metadata.get("annotations")),
-        labels=_texts(metadata.get("labels")),
-        capacity=_texts(status.get("capacity")),
-        allocatable=_texts(status.get("allocatable")),
+        annotations=_texts(metadata.get("annotations"), _is_of_devices),
+        labels=_texts(metadata.get("labels"), _INSTANCE_TYPE.__eq__),
+        capacity=_texts(status.get("capacity"), _is_extended),
+        allocatable=_texts(status.get("allocatable"), _is_extended),
     )
 
 
@@ -109,14 +127,13 @@ def pod_reader(resources: Collection[str]) -> Callable[[JsonObject], WatchedPod]
 def read_pod(pod: JsonObject) -> WatchedPod:
     """Return what is kept of *pod*."""
     metadata, spec, status = pod["metadata"], _mapping(pod.get("spec")), _mapping(pod.get("status"))
-    annotations = _texts(metadata.get("annotations"))
     inits = _objects(spec, "initContainers")
     return WatchedPod(
         uid=metadata.get("uid", ""),
         namespace=sys.intern(metadata.get("namespace", "")),
         name=metadata["name"],
         node=sys.intern(spec.get("nodeName") or ""),
-        annotations={key: value for key, value in annotations.items() if _is_kept(key)},
+        annotations=_texts(metadata.get("annotations"), _is_kept),
         phase=sys.intern(status.get("phase") or ""),
         group=_group(metadata, spec),
         is_deleting=metadata.get("deletionTimestamp") is not None,
@@ -147,7 +164,13 @@ def _group(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
 
 
 def _is_kept(key: str) -> bool:
-    return keys.is_scheduler_owned(key) or key.startswith(_PREFIX_OF_VENDORS)
+    """Tell whether a key says what a pod has; what it is yet to be handed out changes too often."""
+    return key in _KEPT or key.endswith(_ALLOCATED) or is_of_neighbour(key)
+
+
+def is_of_neighbour(key: str) -> bool:
+    """Tell whether a key decides which pods get along with it on one device."""
+    return key.startswith(_PREFIX_OF_VENDORS)
 
 
 def _asks(pod: JsonObject, wanted: Collection[str]) -> bool:
@@ -183,9 +206,18 @@ def _objects(where: Mapping[str, Any], key: str) -> list[Any]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def _texts(value: Any) -> dict[str, str]:
+def _texts(value: Any, is_kept: Callable[[str], bool]) -> dict[str, str]:
     """Return a map of texts; quantities that are numbers in JSON become texts."""
-    return {sys.intern(key): str(each) for key, each in _mapping(value).items()}
+    said = _mapping(value).items()
+    return {sys.intern(key): str(text) for key, text in said if is_kept(key)}
+
+
+def _is_of_devices(key: str) -> bool:
+    return key.startswith(_PREFIXES_OF_NODES) or key == _SOFT_SPLIT
+
+
+def _is_extended(resource: str) -> bool:
+    return "/" in resource
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

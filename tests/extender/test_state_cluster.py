@@ -249,6 +249,18 @@ def test_promise_is_written_with_all_keys() -> None:
     assert reservation.locks == {Lock.SHARED}
 
 
+def test_neighbours_see_the_annotations_of_promised_and_of_running_pods() -> None:
+    """What decides who gets along with a pod is known from the promise on."""
+    world = _world()
+    note = {"metax-tech.com/sgpu-qos-policy": "best-effort"}
+    asking = pod("p", container(gpu=1, gpumem=100), annotations=note | {"other": "x"})
+    reservation = world.place(asking)
+    (usage,) = world.usage("n").devices["NVIDIA"]
+    assert list(usage.pods.values()) == [note]
+    world.put_pods(written(asking, reservation, node="n"))
+    assert usage.pods == {"uid-p": note}
+
+
 def test_second_filter_drops_the_first_promise() -> None:
     """A pod that is filtered again does not stand in its own way, nor keep what it had."""
     world = _world()

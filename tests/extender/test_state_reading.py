@@ -26,6 +26,31 @@ def test_only_annotations_that_matter_are_kept() -> None:
     assert read_pod(asking).annotations == kept
 
 
+def test_of_nodes_what_no_rule_reads_is_left_out() -> None:
+    """Of a node stay the annotations of devices, the instance type and extended resources."""
+    found = read_node(
+        {
+            "metadata": {
+                "name": "n",
+                "labels": {"node.kubernetes.io/instance-type": "inf2", "zone": "a"},
+                "annotations": {
+                    "hami.io/device-cordon": "GPU-a",
+                    "hami-vnpu-core": "true",
+                    "csi.example/plugin": "{}",
+                },
+            },
+            "status": {
+                "capacity": {"cpu": "8", "nvidia.com/gpu": "4"},
+                "allocatable": {"memory": "1Gi", "nvidia.com/gpu": 4},
+            },
+        }
+    )
+    assert found.annotations == {"hami.io/device-cordon": "GPU-a", "hami-vnpu-core": "true"}
+    assert found.labels == {"node.kubernetes.io/instance-type": "inf2"}
+    assert found.capacity == {"nvidia.com/gpu": "4"}
+    assert found.allocatable == {"nvidia.com/gpu": "4"}
+
+
 def test_pods_that_ask_or_have_are_wanted() -> None:
     """A pod counts when a container names a resource, or when something is written on it."""
     read = pod_reader({"nvidia.com/gpu"})
