@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 from extender.gate import Gate
 from extender.leading import AlwaysLeading
 from extender.metrics import Metrics
+from extender.parts import Chosen
 from extender.quickprotocol import quick_protocol
 from extender.routes.bodies import JSON
 from extender.routes.filtering import Filtering
@@ -18,7 +19,7 @@ from extender.server import LeanFilter
 from kube import logs
 from kube.connections import BoundedProtocol
 from kube.listener import Application, Listener, bind
-from tests.extender.standins import Chosen, MemoryState, ScriptedChooser, nothing
+from tests.extender.standins import MemoryState, ScriptedChooser, nothing
 
 _BODY_MAX = 64 * 1024 * 1024
 

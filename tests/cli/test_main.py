@@ -54,8 +54,8 @@ def test_the_command_that_runs_the_agent_loads_no_terminal_library() -> None:
 @pytest.mark.parametrize(
     ("words", "package", "said"),
     [
-        (("demo",), "aiohttp", "aiohttp is not installed; install `gpuslice[sim,webhook]`"),
-        (("demo",), "fastapi", "fastapi is not installed; install `gpuslice[sim,webhook]`"),
+        (("demo",), "aiohttp", "aiohttp is not installed; install `gpuslice[extender,sim,webhook]`"),
+        (("demo",), "fastapi", "fastapi is not installed; install `gpuslice[extender,sim,webhook]`"),
         (("convert", "-"), "yaml", "yaml is not installed; install `gpuslice[webhook]`"),
         (("convert", "-"), "jsonpatch", "jsonpatch is not installed; install `gpuslice[webhook]`"),
         (("webhook", "--namespace=gpu"), "fastapi", "fastapi is not installed; install"),
