@@ -51,11 +51,14 @@ def test_the_command_that_runs_the_agent_loads_no_terminal_library() -> None:
     assert finished.stdout.strip() == "[]"
 
 
+_DEMO = "extender,sim,webhook"
+
+
 @pytest.mark.parametrize(
     ("words", "package", "said"),
     [
-        (("demo",), "aiohttp", "aiohttp is not installed; install `gpuslice[extender,sim,webhook]`"),
-        (("demo",), "fastapi", "fastapi is not installed; install `gpuslice[extender,sim,webhook]`"),
+        (("demo",), "aiohttp", f"aiohttp is not installed; install `gpuslice[{_DEMO}]`"),
+        (("demo",), "fastapi", f"fastapi is not installed; install `gpuslice[{_DEMO}]`"),
         (("convert", "-"), "yaml", "yaml is not installed; install `gpuslice[webhook]`"),
         (("convert", "-"), "jsonpatch", "jsonpatch is not installed; install `gpuslice[webhook]`"),
         (("webhook", "--namespace=gpu"), "fastapi", "fastapi is not installed; install"),
