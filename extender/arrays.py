@@ -40,6 +40,8 @@ class Columns:
         self.names: list[str] = []
         """By column; empty where the column is free."""
         self.usages: list[NodeUsage | None] = []
+        self.uuids: list[tuple[str, ...]] = []
+        """Of the GPUs of each column."""
         self.kinds: list[tuple[str, str]] = []
         """Type and mode of GPUs by the number in `kind`."""
         self._column_of: dict[str, int] = {}
@@ -100,7 +102,7 @@ class Columns:
         column = self._column_of.pop(name, None)
         if column is None:
             return
-        self.names[column], self.usages[column] = "", None
+        self.names[column], self.usages[column], self.uuids[column] = "", None, ()
         self._rows.clear(column)
         self._free.append(column)
 
@@ -112,6 +114,7 @@ class Columns:
             column = len(self.names)
             self.names.append(name)
             self.usages.append(None)
+            self.uuids.append(())
             self._cut = None
             if column >= self._rows.length:
                 self._grow(self._rows.width, 2 * self._rows.length)
@@ -125,6 +128,7 @@ class Columns:
         rows = self._rows
         unwanted = cordoned(usage.annotations)
         states = [_state(each, unwanted) for each in devices]
+        self.uuids[column] = tuple(each.device.uuid for each in devices)
         rows.clear(column)
         for row, (each, state) in enumerate(zip(devices, states, strict=True)):
             device = each.device
@@ -133,6 +137,7 @@ class Columns:
             free_cores = device.cores - each.used_cores
             is_idle = each.used_slots <= 0
             rows.state[row, column] = state
+            rows.numa[row, column] = device.numa
             rows.kind[row, column] = self._kind(device.type, device.mode)
             rows.total_mib[row, column] = _bounded(device.memory_mib)
             rows.free_mib[row, column] = free_mib = _bounded(free_mib)
@@ -159,6 +164,7 @@ class Columns:
 _DEVICES: Final[dict[str, type[np.generic]]] = {
     "state": np.int8,
     "kind": np.int32,
+    "numa": np.int64,
     "total_mib": np.int32,
     "free_mib": np.int32,
     "usable_mib": np.int32,
@@ -181,6 +187,7 @@ class _Rows:
 
     state: npt.NDArray[np.int8]
     kind: Ints
+    numa: npt.NDArray[np.int64]
     total_mib: Ints
     free_mib: Ints
     """-1 for a GPU without memory, which takes nothing."""

@@ -159,7 +159,7 @@ class NodeChooser:
         if candidates.is_over_quota:
             mask[:] = False
         spreads = node_policy(ask, self._policies) == "spread"
-        remembered: dict[Hashable, Said] | None = None if any(question.uuids) else {}
+        remembered: dict[Hashable, Said] | None = None if question.has_uuids else {}
         for column in best_first(candidates, mask, names, spreads=spreads):
             shape = signature(self.columns, column) if exact and remembered is not None else None
             if remembered and shape in remembered:

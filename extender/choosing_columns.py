@@ -20,6 +20,8 @@ from hami.requests import NVIDIA
 _PATIENCE: Final = 8
 _SHORT_BYTES: Final = 4096
 _ALL_CORES: Final = 100
+_MOST_NUMAS: Final = 16
+"""More are no numbers of NUMA nodes, and not worth asking each."""
 
 
 class Candidates:
@@ -39,7 +41,23 @@ class Candidates:
         found = rows.is_open.copy()
         for need in set(self.question.needs):
             found &= self._enough(need)
+        if len(self.question.staying) > 1:
+            found &= self._enough_together() | self.rows.has_instances
         return found
+
+    def _enough_together(self) -> Flags:
+        """Return the columns that hold as many of the smallest share as all containers take."""
+        staying, rows = self.question.staying, self.rows
+        each = np.where(rows.usable_mib >= 0, len(staying), 0)
+        least_mib = min(need.memory_mib or 0 for need in staying)
+        least_cores = min(need.cores for need in staying)
+        if least_mib:
+            np.minimum(each, rows.usable_mib // least_mib, out=each)
+        if least_cores:
+            np.minimum(each, rows.free_cores // least_cores, out=each)
+        np.maximum(each, 0, out=each)
+        together: Flags = each.sum(axis=0) >= sum(need.count for need in staying)
+        return together
 
     def _enough(self, need: Need) -> Flags:
         fitting = self.fitting(need)
@@ -47,10 +65,23 @@ class Candidates:
             found: Flags = np.any(fitting, axis=0)
             return found
         hits = fitting.sum(axis=0, dtype=np.int32)
-        several: Flags = hits >= need.count
+        several: Flags = self._most_of_one_numa(fitting, hits) >= need.count
         if self.rows.has_instances.any():
             several |= self.rows.has_instances & (hits > 0)
         return several
+
+    def _most_of_one_numa(self, fitting: Flags, hits: Ints) -> Ints:
+        """Return how many GPUs go together at most."""
+        if not self.question.numa_bind:
+            return hits
+        numas = np.unique(self.rows.numa[fitting])
+        if numas.size > _MOST_NUMAS:
+            return hits
+        most = np.zeros_like(hits)
+        for numa in numas:
+            on_one = (fitting & (self.rows.numa == numa)).sum(axis=0, dtype=np.int32)
+            np.maximum(most, on_one, out=most)
+        return most
 
     def fitting(self, need: Need) -> Flags:
         """Return the GPUs that meet *need*, each by itself."""
@@ -102,13 +133,16 @@ class Candidates:
         return None if all(suits) else np.array(suits, dtype=np.bool_)[self.rows.kind]
 
     def _suitable_uuids(self) -> Flags | None:
-        """Return the GPUs that the pod takes by their UUID; seldom asked, so by hand."""
-        if not any(self.question.uuids):
+        """Return the GPUs that the pod takes by their UUID."""
+        if not self.question.has_uuids:
             return None
-        found = np.zeros(self.rows.state.shape, dtype=np.bool_)
-        for column, usage in enumerate(self.columns.usages):
-            for row, each in enumerate(usage.devices[NVIDIA] if usage else ()):
-                found[row, column] = self.question.takes_uuid(each.device.uuid)
+        use, nouse = self.question.uuids
+        found = np.full(self.rows.state.shape, use is None)
+        for column, uuids in enumerate(self.columns.uuids):
+            for named, takes in ((use, True), (nouse, False)):
+                if named and not named.isdisjoint(uuids):
+                    rows = [row for row, uuid in enumerate(uuids) if uuid in named]
+                    found[rows, column] = takes
         return found
 
 

@@ -4,7 +4,6 @@ A container fits on a node only if enough of its GPUs, each by itself and before
 away, meet what it asks. That is less than fitting, and quickly asked of all nodes at once.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,20 +34,30 @@ class Question:
     needs: tuple[Need, ...]
     """One for each container that asks, in their order."""
     mutex: bool
-    numa: bool
+    staying: tuple[Need, ...]
+    """Those of containers that are there together: all but ordinary init containers."""
+    numa_bind: bool
     """Whether GPUs of different NUMA nodes may not go together."""
     modes: str
     types: tuple[str, str]
     """The texts of what selects and of what excludes."""
-    uuids: tuple[str, str]
-    least_mib: int
-    """What the pod takes of its quota at least."""
-    least_cores: int
+    uuids: tuple[frozenset[str] | None, frozenset[str]]
+    """Those that may be taken, `None` for all, and those that may not."""
 
     @property
-    def is_single(self) -> bool:
-        """Tell whether one container alone asks."""
-        return len(self.needs) == 1
+    def least_mib(self) -> int:
+        """Return the MiB that the pod takes of its quota at least, as far as known."""
+        return sum(need.count * (need.memory_mib or 0) for need in self.staying)
+
+    @property
+    def least_cores(self) -> int:
+        """Return the same of cores."""
+        return sum(need.count * need.cores for need in self.staying)
+
+    @property
+    def has_uuids(self) -> bool:
+        """Tell whether it takes some GPUs only, or all but some."""
+        return self.uuids != (None, frozenset())
 
     @property
     def takes_instances(self) -> bool:
@@ -62,11 +71,6 @@ class Question:
             mode, self.modes
         )
 
-    def takes_uuid(self, uuid: str) -> bool:
-        """Tell whether it takes a GPU."""
-        use, nouse = self.uuids
-        return matching.uuid_matches(uuid, use=use, nouse=nouse)
-
 
 def question_of(ask: Ask, policies: Policies) -> Question | None:
     """Return what *ask* asks, or `None` where devices of other vendors are among it."""
@@ -78,16 +82,23 @@ def question_of(ask: Ask, policies: Policies) -> Question | None:
         order.policy_text(ask.annotations, policies.gpu_policy), numa_bind=preferences.numa_bind
     )
     text = ask.annotations.get
-    least_mib, least_cores = _least(ask)
+    use = matching.members(text(userkeys.USE_UUID, ""))
     return Question(
         needs=tuple(map(_need, devices)),
+        staying=tuple(
+            _need(device)
+            for request in ask.valid.requests
+            if request.container.kind is not ContainerKind.INIT
+            for device in request.devices
+        ),
         mutex=policy.mutex,
-        numa=preferences.numa_bind or preferences.numa_alignment is not None,
+        numa_bind=preferences.numa_bind,
         modes=text(userkeys.VGPU_MODE, ""),
         types=(text(userkeys.USE_TYPE, ""), text(userkeys.NOUSE_TYPE, "")),
-        uuids=(text(userkeys.USE_UUID, ""), text(userkeys.NOUSE_UUID, "")),
-        least_mib=least_mib,
-        least_cores=least_cores,
+        uuids=(
+            None if use is None else frozenset(use),
+            frozenset(matching.members(text(userkeys.NOUSE_UUID, "")) or ()),
+        ),
     )
 
 
@@ -98,19 +109,3 @@ def _need(request: DeviceRequest) -> Need:
         memory_percent=request.memory_percent or 0,
         cores=min(request.cores, _ALL_CORES),
     )
-
-
-def _least(ask: Ask) -> tuple[int, int]:
-    """Return the MiB and cores that the containers which stay take together, as far as known."""
-    staying = [
-        _need(device)
-        for request in ask.valid.requests
-        if request.container.kind is not ContainerKind.INIT
-        for device in request.devices
-    ]
-    return _sum(staying)
-
-
-def _sum(needs: Sequence[Need]) -> tuple[int, int]:
-    memory_mib = sum(need.count * (need.memory_mib or 0) for need in needs)
-    return memory_mib, sum(need.count * need.cores for need in needs)

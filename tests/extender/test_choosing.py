@@ -193,6 +193,73 @@ def test_what_runs_out_is_told_as_exactly(
     assert quick.texts() == exact.texts()
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    free=st.lists(
+        st.tuples(st.sampled_from([0, 2000, 5000, 9000, 12000]), st.sampled_from([0, 40, 100])),
+        min_size=1,
+        max_size=4,
+    ),
+    asked=st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from([1000, 2500, 4000]), st.sampled_from([0, 20])),
+        min_size=1,
+        max_size=3,
+    ),
+    has_init=st.booleans(),
+    numa_bind=st.booleans(),
+    over_booked=st.booleans(),
+)
+def test_containers_together_and_numa_nodes_exclude_no_node_that_fits(
+    free: list[tuple[int, int]],
+    asked: list[tuple[int, int, int]],
+    has_init: bool,  # noqa: FBT001
+    numa_bind: bool,  # noqa: FBT001
+    over_booked: bool,  # noqa: FBT001
+) -> None:
+    """Several containers, or GPUs of one NUMA node, are refused only where they do not fit."""
+    world = World()
+    gpus = [gpu(f"GPU-{row}", index=row, devmem=12000, numa=row % 2) for row in range(len(free))]
+    world.put_nodes(node("n", gpus))
+    for row, (memory_mib, cores) in enumerate(free):
+        used = 130 if over_booked and not cores else 100 - cores
+        holder = pod(f"h{row}", container(gpu=1), namespace="others")
+        holder["metadata"]["annotations"] = {
+            "hami.io/vgpu-node": "n",
+            "hami.io/vgpu-devices-allocated": f"GPU-{row},NVIDIA,{12000 - memory_mib},{used}:;",
+        }
+        world.put_pods(holder)
+    containers = [
+        container(f"c{each}", gpu=count, gpumem=memory_mib, gpucores=cores)
+        for each, (count, memory_mib, cores) in enumerate(asked)
+    ]
+    inits = containers[1:2] if has_init else []
+    wish = {"nvidia.com/numa-bind": "true"} if numa_bind else {}
+    asking = pod("asking", *containers, inits=inits, annotations=wish)
+    quick, exact = _answers(world, asking, Names.of(["n"]))
+    assert isinstance(quick, Best) == isinstance(exact, Best)
+
+
+def test_all_cores_of_a_scaled_gpu_may_be_joined() -> None:
+    """Where a GPU has more than 100 cores, a pod that asks for 100 is not alone on it."""
+    world = World()
+    world.put_nodes(node("n", [gpu("GPU-a", devcore=200)]))
+    world.place(pod("first", container(gpu=1, gpumem=100, gpucores=50)))
+    answer = world.filter(pod("second", container(gpu=1, gpumem=100, gpucores=100)))
+    assert isinstance(answer, Chosen)
+
+
+def test_one_numa_node_with_enough_gpus_is_enough() -> None:
+    """Two GPUs of one NUMA node are found whichever the node's other GPUs hang on."""
+    world = World()
+    gpus = [gpu(f"GPU-{each}", index=each, numa=numa) for each, numa in enumerate([0, 0, 1])]
+    world.put_nodes(node("n", gpus), node("m", gpus[1:]))
+    asking = pod("p", container(gpu=2), annotations={"nvidia.com/numa-bind": "true"})
+    assert isinstance(world.filter(asking, "n", "m"), Chosen)
+    refused = world.filter(asking, "m")
+    assert isinstance(refused, Unfit)
+    assert list(refused.failed) == ["m"]
+
+
 def test_names_are_not_decoded_for_a_common_pod() -> None:
     """The best of many named nodes is found in the bytes of their names."""
     world = World()
