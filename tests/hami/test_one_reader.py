@@ -14,6 +14,9 @@ import hami
 _ROOT = Path(hami.__file__).parent.parent
 _FOLDERS = ("hami", "webhook", "extender")
 _QUANTITIES = {
+    "extender/state/bounds.py": "what a ResourceQuota allows",
+    "extender/state/registry.py": "what a node can give",
+    "extender/synthesis.py": "what a node has",
     "hami/amounts.py": "what pods ask",
     "webhook/booking.py": "what claims were given",
     "webhook/claimspec.py": "what claims ask",
