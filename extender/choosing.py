@@ -8,11 +8,14 @@ What a pod has itself is taken away while it is decided about, and an older prom
 whatever comes of it.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
+import structlog
 
 from extender.arrays import Columns
 from extender.choosing_columns import Candidates, best_first, signature
@@ -21,7 +24,7 @@ from extender.choosing_reasons import MOST_DEVICES, Said, Texts, Told, codes_of,
 from extender.fitting import ENDLESS, QuotaRoom, fit_node
 from extender.fitting.nodefit import node_policy
 from extender.fitting.reasons import Reason
-from extender.model import Ask, Placement, Policies
+from extender.model import Ask, Misfit, Placement, Policies
 from extender.parts import Answer, Chosen, Failed, NotAsked, Unfit
 from extender.state import registry
 from extender.state.bounds import Room
@@ -32,6 +35,8 @@ from extender.wire import Names, SentNode
 from hami import preference_reading, resources
 from hami.containers import JsonObject
 from hami.requests import Absent, Invalid
+
+log = structlog.get_logger(__name__)
 
 _SCORE_MAX: Final = 10
 
@@ -155,26 +160,23 @@ class NodeChooser:
         room = self._cluster.room(ask.namespace)
         candidates = Candidates(self.columns, question, room)
         mask = candidates.mask()
-        exact: dict[int, Said] = {}
         if candidates.is_over_quota:
             mask[:] = False
         spreads = node_policy(ask, self._policies) == "spread"
-        remembered: dict[Hashable, Said] | None = None if question.has_uuids else {}
+        looks = _Looks(partial(self._fit, ask, _or_endless(room)), self.columns, question)
         for column in best_first(candidates, mask, names, spreads=spreads):
-            shape = signature(self.columns, column) if exact and remembered is not None else None
-            if remembered and shape in remembered:
-                exact[column] = remembered[shape]
-                continue
-            found = fit_node(
-                self.columns.usage(column), ask, self._config, self._policies, _or_endless(room)
-            )
-            if isinstance(found, Placement):
-                return Best(found)
-            exact[column] = said(found)
-            if remembered is not None:
-                shape = signature(self.columns, column) if shape is None else shape
-                remembered[shape] = exact[column]
-        return self._told(names.listed(), candidates, exact)
+            if (placement := looks.look(column)) is not None:
+                return Best(placement)
+        if not candidates.is_over_quota:
+            doubtful = best_first(candidates, candidates.doubtful(mask), names, spreads=spreads)
+            for column in islice(doubtful, _MOST_DOUBTS):
+                if (placement := looks.look(column)) is not None:
+                    log.error("node that fits was sifted out", node=placement.node)
+                    return Best(placement)
+        return self._told(names.listed(), candidates, looks.refused)
+
+    def _fit(self, ask: Ask, room: QuotaRoom, column: int) -> Placement | Misfit:
+        return fit_node(self.columns.usage(column), ask, self._config, self._policies, room)
 
     def _told(
         self, names: Sequence[str], candidates: Candidates, exact: Mapping[int, Said]
@@ -250,6 +252,34 @@ class NodeChooser:
         return Place(name=sent.name, node=node, devices=devices, usage=usage)
 
 
+class _Looks:
+    """Exact looks at single nodes for one pod; nodes of one shape are looked at once."""
+
+    def __init__(
+        self, fit: Callable[[int], Placement | Misfit], columns: Columns, question: Question
+    ) -> None:
+        self.refused: dict[int, Said] = {}
+        self._fit, self._columns = fit, columns
+        self._by_shape: dict[Hashable, Said] | None = None if question.has_uuids else {}
+
+    def look(self, column: int) -> Placement | None:
+        """Return where the pod goes on a node, or remember why it does not."""
+        shapes = self._by_shape
+        shape = signature(self._columns, column) if shapes else None
+        if shapes and shape in shapes:
+            self.refused[column] = shapes[shape]
+            return None
+        found = self._fit(column)
+        if isinstance(found, Placement):
+            return found
+        self.refused[column] = told = said(found)
+        if shapes is not None:
+            shapes[signature(self._columns, column) if shape is None else shape] = told
+        return None
+
+
+_MOST_DOUBTS: Final = 200
+"""Nodes that are looked at for the sake of a text; others get one by what GPUs have alone."""
 _OVER_QUOTA: Final = of_node(Reason.QUOTA)
 
 

@@ -45,6 +45,18 @@ class Candidates:
             found &= self._enough_together() | self.rows.has_instances
         return found
 
+    def doubtful(self, mask: Flags) -> Flags:
+        """Return the columns outside *mask* of which only an exact look tells why.
+
+        Counting GPUs one by one tells nothing where some fit, but not together.
+        """
+        found = np.zeros_like(mask)
+        if self.question.numa_bind or len(self.question.needs) > 1:
+            for need in set(self.question.needs):
+                found |= np.any(self.fitting(need), axis=0)
+        found &= self.rows.is_open & ~mask
+        return found
+
     def _enough_together(self) -> Flags:
         """Return the columns that hold as many of the smallest share as all containers take."""
         staying, rows = self.question.staying, self.rows
