@@ -8,7 +8,7 @@ What a pod has itself is taken away while it is decided about, and an older prom
 whatever comes of it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,7 +18,8 @@ import numpy as np
 import structlog
 
 from extender.arrays import Columns
-from extender.choosing_columns import Candidates, best_first, signature
+from extender.choosing_columns import Candidates, best_first
+from extender.choosing_looks import Looks
 from extender.choosing_question import Question, question_of
 from extender.choosing_reasons import MOST_DEVICES, Said, Texts, Told, codes_of, of_node, said
 from extender.fitting import ENDLESS, QuotaRoom, fit_node
@@ -163,7 +164,7 @@ class NodeChooser:
         if candidates.is_over_quota:
             mask[:] = False
         spreads = node_policy(ask, self._policies) == "spread"
-        looks = _Looks(partial(self._fit, ask, _or_endless(room)), self.columns, question)
+        looks = Looks(partial(self._fit, ask, _or_endless(room)), self.columns, question)
         for column in best_first(candidates, mask, names, spreads=spreads):
             if (placement := looks.look(column)) is not None:
                 return Best(placement)
@@ -250,32 +251,6 @@ class NodeChooser:
         devices = registry.devices_of(node, self._cluster.backends)
         usage = fresh_usage(node, devices)
         return Place(name=sent.name, node=node, devices=devices, usage=usage)
-
-
-class _Looks:
-    """Exact looks at single nodes for one pod; nodes of one shape are looked at once."""
-
-    def __init__(
-        self, fit: Callable[[int], Placement | Misfit], columns: Columns, question: Question
-    ) -> None:
-        self.refused: dict[int, Said] = {}
-        self._fit, self._columns = fit, columns
-        self._by_shape: dict[Hashable, Said] | None = None if question.has_uuids else {}
-
-    def look(self, column: int) -> Placement | None:
-        """Return where the pod goes on a node, or remember why it does not."""
-        shapes = self._by_shape
-        shape = signature(self._columns, column) if shapes else None
-        if shapes and shape in shapes:
-            self.refused[column] = shapes[shape]
-            return None
-        found = self._fit(column)
-        if isinstance(found, Placement):
-            return found
-        self.refused[column] = told = said(found)
-        if shapes is not None:
-            shapes[signature(self._columns, column) if shape is None else shape] = told
-        return None
 
 
 _MOST_DOUBTS: Final = 200

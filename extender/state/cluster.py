@@ -21,9 +21,9 @@ from extender.model import Ask, Placement
 from extender.parts import Reservation
 from extender.state import given
 from extender.state.bounds import Bounds, Room
+from extender.state.nodes import Nodes
 from extender.state.places import Held, Place, Places
 from extender.state.reading import WatchedNode, WatchedPod, WatchedQuota
-from extender.state.registry import Registry
 from extender.state.reservations import CONFIRMATION_S, DEADLINE_S, Promise, Promises
 from hami.backends import Backend, backends
 from hami.deviceconfig import DeviceConfig
@@ -32,7 +32,6 @@ from kube.objects import ObjectKey
 
 _PROMISED: Final = "/promised"
 _FADE_S: Final = 30.0
-_LOOKS_AT_ONCE: Final = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,14 +61,11 @@ class Cluster:
         self.config = config
         self.backends: tuple[Backend, ...] = backends(config)
         self._by_word = {each.word: each for each in self.backends}
-        self._clock, self._wall, self._reservation_s = clock, wall, reservation_s
+        self._clock, self._reservation_s = clock, reservation_s
         self.bounds = Bounds(quota_names(config.nvidia, config.vendors))
         self.places = Places(self._place_changed)
         self._listeners: list[Callable[[Place], None]] = []
-        self._node_listeners: list[Callable[[str], None]] = []
-        self._registry = Registry(self.backends)
-        self._questions: dict[str, dict[str, str]] = {}
-        self._looks: list[tuple[datetime, str]] = []
+        self.nodes = Nodes(self.places, self.backends, wall)
         self._holders: dict[str, Holder] = {}
         self._uids: dict[ObjectKey, str] = {}
         self._promises = Promises()
@@ -79,32 +75,15 @@ class Cluster:
         """Have *listener* called with each place whose usage or node may have changed."""
         self._listeners.append(listener)
 
-    def on_node(self, listener: Callable[[str], None]) -> None:
-        """Have *listener* called with the name of each node that changed or is gone."""
-        self._node_listeners.append(listener)
-
     # Watches
 
     def put_node(self, node: WatchedNode) -> None:
         """Take a new or changed node."""
-        found = self._registry.look(node, self._wall())
-        if found.questions:
-            self._questions[node.name] = dict(found.questions)
-        else:
-            self._questions.pop(node.name, None)
-        if found.look_again is not None:
-            heapq.heappush(self._looks, (found.look_again, node.name))
-        self.places.put_node(node, found.devices, found.problem)
-        for listener in self._node_listeners:
-            listener(node.name)
+        self.nodes.put(node)
 
     def drop_node(self, name: str) -> None:
         """Forget a node that is gone."""
-        self._registry.forget(name)
-        self._questions.pop(name, None)
-        self.places.drop_node(name)
-        for listener in self._node_listeners:
-            listener(name)
+        self.nodes.drop(name)
 
     def put_pod(self, pod: WatchedPod) -> None:
         """Take a new or changed pod."""
@@ -148,22 +127,7 @@ class Cluster:
         while self._voids and self._voids[0][0] <= now_s:
             _, uid = heapq.heappop(self._voids)
             self._settle(uid)
-        self._look_again()
-
-    def _look_again(self) -> None:
-        """Look at nodes again that may have died in silence; a few at once."""
-        now = self._wall()
-        for _ in range(_LOOKS_AT_ONCE):
-            if not self._looks or self._looks[0][0] > now:
-                return
-            _, name = heapq.heappop(self._looks)
-            place = self.places.get(name)
-            if place is not None and place.node is not None:
-                self.put_node(place.node)
-
-    def questions(self) -> dict[str, dict[str, str]]:
-        """Return the annotations by which plugins are to be asked for life, by node."""
-        return self._questions
+        self.nodes.look_again()
 
     # Promises
 

@@ -172,7 +172,9 @@ class Feed:
         """Ask silent device plugins for a sign of life by their nodes' annotations, for ever."""
         while True:
             await asyncio.sleep(_ASK_S)
-            for name, annotations in tuple(self._cluster.questions().items()) if leads() else ():
+            for name, annotations in (
+                tuple(self._cluster.nodes.questions().items()) if leads() else ()
+            ):
                 await self._ask(name, annotations)
 
     async def _ask(self, name: str, annotations: Mapping[str, str]) -> None:

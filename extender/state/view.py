@@ -53,7 +53,7 @@ class ClusterView:
 
     def on_node(self, listener: Callable[[str], None]) -> None:
         """Have *listener* called with a node's name after each change of it, also its deletion."""
-        self._cluster.on_node(listener)
+        self._cluster.nodes.on_change(listener)
 
     def reservation(self, uid: str) -> Reservation | None:
         """Return a live reservation."""

@@ -65,17 +65,17 @@ def test_handshake_alone_never_removes_a_node(text: str) -> None:
     world = World()
     world.put_nodes(_dcu(text, allocatable=4))
     assert _words(world, "d") == ["DCU"]
-    assert world.cluster.questions() == {}
+    assert world.cluster.nodes.questions() == {}
 
 
 def test_silent_plugin_is_asked_and_given_a_minute() -> None:
     """Where nothing is allocatable the plugin is asked, and is dead when it has not answered."""
     world = World()
     world.put_nodes(_dcu("Reported 2026-05-01 00:00:00"))
-    asked = world.cluster.questions()["d"][_DCU]
+    asked = world.cluster.nodes.questions()["d"][_DCU]
     assert asked.startswith("Requesting_")
     world.put_nodes(_dcu(asked))
-    assert world.cluster.questions() == {}
+    assert world.cluster.nodes.questions() == {}
     assert _words(world, "d") == ["DCU"]
     for _ in range(4):
         world.pass_time(timedelta(seconds=15).total_seconds())
