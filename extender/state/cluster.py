@@ -30,7 +30,6 @@ from hami.deviceconfig import DeviceConfig
 from hami.quota import quota_names
 from kube.objects import ObjectKey
 
-_PROMISED: Final = "/promised"
 _FADE_S: Final = 30.0
 
 
@@ -163,29 +162,11 @@ class Cluster:
 
     def reserve(self, ask: Ask, placement: Placement) -> Reservation:
         """Promise *placement* to a pod, in the place of what it was promised before."""
-        booking = given.booking_of(ask.uid + _PROMISED, ask, placement)
-        reservation = Reservation(
-            uid=ask.uid,
-            namespace=ask.namespace,
-            name=ask.name,
-            placement=placement,
-            locks=frozenset(
-                self._by_word[word].lock for word in placement.slots if self._by_word[word].lock
-            ),
-            annotations=given.written_annotations(placement, self._by_word),
-        )
-        held = Held(
-            key=booking.uid,
-            uid=ask.uid,
-            node=placement.node,
-            namespace=ask.namespace,
-            name=ask.name,
-            booking=booking,
-        )
+        reservation = given.reservation_of(ask, placement, self._by_word)
         holder = self._holders.get(ask.uid)
         promise = Promise(
             reservation=reservation,
-            held=held,
+            held=given.held_for(ask, placement),
             deadline_s=self._clock() + self._reservation_s,
             moves=bool(holder and holder.pod and holder.pod.node),
         )
@@ -314,10 +295,7 @@ class Cluster:
             return True
         if holder.void_at_s is not None:
             return False
-        said = promise.reservation
-        lists = (self._by_word[word].support_key for word in said.placement.slots)
-        same = all(pod.annotations.get(key) == said.annotations[key] for key in lists)
-        return same and pod.planned_node == promise.reservation.placement.node
+        return given.is_written(promise.reservation, pod, self._by_word)
 
     def _place_changed(self, place: Place) -> None:
         for listener in self._listeners:

@@ -6,6 +6,7 @@ from typing import Final
 from extender import accounting
 from extender.accounting import Booking, Use
 from extender.model import Ask, Placement
+from extender.parts import Reservation
 from extender.state.places import Held
 from extender.state.reading import WatchedPod, is_of_neighbour
 from hami import annotations, keys
@@ -15,6 +16,7 @@ from hami.devices import MigAllocation, Slots
 from hami.reading import Undecodable
 
 _NONE: Final[Mapping[str, str]] = {}
+_PROMISED: Final = "/promised"
 _UNREADABLE: Final = "cannot read its allocation"
 
 
@@ -73,17 +75,46 @@ def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
     )
 
 
-def booking_of(key: str, ask: Ask, placement: Placement) -> Booking:
+def held_for(ask: Ask, placement: Placement) -> Held:
     """Return what a pod takes that is placed so."""
     kinds = [request.container.kind for request in ask.valid.requests]
     init_count = sum(kind is not ContainerKind.APP for kind in kinds)
     sidecars = [index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR]
-    return Booking(
+    key = ask.uid + _PROMISED
+    booking = Booking(
         uid=key,
         uses=accounting.collapse(placement.slots, init_count, sidecars),
         mig=placement.mig,
         annotations=_for_neighbours({**ask.annotations, **placement.annotations}),
     )
+    return Held(
+        key=key,
+        uid=ask.uid,
+        node=placement.node,
+        namespace=ask.namespace,
+        name=ask.name,
+        booking=booking,
+    )
+
+
+def reservation_of(ask: Ask, placement: Placement, backends: Mapping[str, Backend]) -> Reservation:
+    """Return what a binding needs to know of a placement."""
+    return Reservation(
+        uid=ask.uid,
+        namespace=ask.namespace,
+        name=ask.name,
+        placement=placement,
+        locks=frozenset(lock for word in placement.slots if (lock := backends[word].lock)),
+        annotations=written_annotations(placement, backends),
+    )
+
+
+def is_written(reservation: Reservation, pod: WatchedPod, backends: Mapping[str, Backend]) -> bool:
+    """Tell whether *pod* says that it was given what is reserved for it."""
+    placement = reservation.placement
+    lists = (backends[word].support_key for word in placement.slots)
+    same = all(pod.annotations.get(key) == reservation.annotations[key] for key in lists)
+    return same and pod.planned_node == placement.node
 
 
 def written_annotations(placement: Placement, backends: Mapping[str, Backend]) -> dict[str, str]:
