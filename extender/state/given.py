@@ -75,25 +75,29 @@ def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
     )
 
 
-def held_for(ask: Ask, placement: Placement) -> Held:
+def booking_of(key: str, ask: Ask, placement: Placement) -> Booking:
     """Return what a pod takes that is placed so."""
     kinds = [request.container.kind for request in ask.valid.requests]
     init_count = sum(kind is not ContainerKind.APP for kind in kinds)
     sidecars = [index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR]
-    key = ask.uid + _PROMISED
-    booking = Booking(
+    return Booking(
         uid=key,
         uses=accounting.collapse(placement.slots, init_count, sidecars),
         mig=placement.mig,
         annotations=_for_neighbours({**ask.annotations, **placement.annotations}),
     )
+
+
+def held_for(ask: Ask, placement: Placement) -> Held:
+    """Return the same as what a promise books."""
+    key = ask.uid + _PROMISED
     return Held(
         key=key,
         uid=ask.uid,
         node=placement.node,
         namespace=ask.namespace,
         name=ask.name,
-        booking=booking,
+        booking=booking_of(key, ask, placement),
     )
 
 
