@@ -21,6 +21,8 @@ SCHEDULER: Final = "kube-scheduler"
 CONTROLLERS: Final = "kube-controller-manager"
 # Of the components' own limits (50 and 20 requests per second) nothing is to be seen in a rate.
 UNLIMITED: Final = ("--kube-api-qps=5000", "--kube-api-burst=5000")
+# The same in a scheduler's configuration, beside which it hears no such flags.
+UNLIMITED_CONNECTION: Final = {"qps": 5000, "burst": 5000}
 # Nodes are objects here that nobody renews.
 WITHOUT_NODES: Final = ("--controllers=*,-node-lifecycle-controller,-taint-eviction-controller",)
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import Any, Final
@@ -52,6 +52,8 @@ class Extenders:
     cluster: RealCluster
     kubeconfig: str
     config: str
+    flags: Sequence[str] = ()
+    """Of the extender, besides the usual ones."""
     processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
 
     def start_extender(self) -> None:
@@ -64,6 +66,7 @@ class Extenders:
                 *("--leader-elect-resource-namespace", NAMESPACE),
                 *("--metrics-address", "127.0.0.1"),
                 *("--metrics-port", str(_METRICS_PORT)),
+                *self.flags,
             ),
         )
 
@@ -88,6 +91,18 @@ class Extenders:
         process.kill()
         process.wait(STOP_S)
 
+    def end(self, name: str) -> None:
+        """End one of both as a node would; the scheduler gives the lead back."""
+        process = self.processes.pop(name)
+        process.terminate()
+        process.wait(STOP_S)
+
+    def metrics(self) -> str:
+        """Return the extender's metrics in Prometheus' text form."""
+        url = f"http://127.0.0.1:{_METRICS_PORT}/metrics"
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as response:  # our own URL
+            return str(response.read().decode())
+
     def stop(self) -> None:
         """End both."""
         for process in self.processes.values():
@@ -106,28 +121,34 @@ class Extenders:
         except (OSError, HTTPException):
             return False
 
+    def start_module(self, name: str, module: str, *arguments: str) -> None:
+        """Start a module of ours that is to end with both."""
+        self._start(name, (sys.executable, "-m", module, *arguments))
+
     def _start(self, name: str, command: Sequence[str]) -> None:
         self.processes[name] = self.cluster.start(name, command)
 
 
 @contextlib.contextmanager
-def running_extender(cluster: RealCluster) -> Iterator[Extenders]:
-    """Run an extender and its scheduler for the block."""
+def running_extender(
+    cluster: RealCluster,
+    *,
+    flags: Sequence[str] = (),
+    connection: Mapping[str, int] | None = None,
+) -> Iterator[Extenders]:
+    """Run an extender with *flags* and its scheduler, with *connection* limits, for the block."""
     with cluster.client() as client:
-        config: Manifest = {}
-        for path in sorted(_CHART.glob("*.yaml")):
-            for manifest in yaml.safe_load_all(path.read_text()):
-                _apply(client, manifest)
-                if manifest["kind"] == "ConfigMap":
-                    config = yaml.safe_load(manifest["data"]["config.yaml"])
+        config = _apply_chart(client)
         identity = identity_on(
             cluster, node=cluster.node_names[0], namespace=NAMESPACE, account=ACCOUNT
         )
         credentials = write_for_token(cluster.state, ACCOUNT, identity / "token")
-        config["clientConnection"] = {"kubeconfig": str(credentials)}
+        config["clientConnection"] = {"kubeconfig": str(credentials), **(connection or {})}
         file = cluster.state_dir / "hami-scheduler.yaml"
         file.write_text(yaml.safe_dump(config))
-        extenders = Extenders(cluster=cluster, kubeconfig=str(credentials), config=str(file))
+        extenders = Extenders(
+            cluster=cluster, kubeconfig=str(credentials), config=str(file), flags=flags
+        )
         try:
             extenders.start_scheduler()
             extenders.start_extender()
@@ -135,6 +156,17 @@ def running_extender(cluster: RealCluster) -> Iterator[Extenders]:
             yield extenders
         finally:
             extenders.stop()
+
+
+def _apply_chart(client: Client) -> Manifest:
+    """Create what the chart has for the extender and return the scheduler's configuration."""
+    config: Manifest = {}
+    for path in sorted(_CHART.glob("*.yaml")):
+        for manifest in yaml.safe_load_all(path.read_text()):
+            _apply(client, manifest)
+            if manifest["kind"] == "ConfigMap":
+                config = yaml.safe_load(manifest["data"]["config.yaml"])
+    return config
 
 
 def register(client: Client, node: str, devices: Sequence[Manifest]) -> None:
@@ -234,12 +266,13 @@ def _hand_out(client: Client, node: str) -> None:
     written = pod["metadata"].get("annotations", {})
     if written.get(PHASE) != "allocating" or not pod["spec"].get("nodeName"):
         return
+    serve(client, paths.pods(namespace, name), node)
+
+
+def serve(client: Client, pod_path: str, node: str) -> None:
+    """Say of a pod that it has its devices, and give the lock of *node* back."""
     served = {PHASE: "success", "hami.io/vgpu-devices-to-allocate": ";"}
-    client.patch(
-        paths.pods(namespace, name),
-        {"metadata": {"annotations": served}},
-        content_type=MERGE_PATCH,
-    )
+    client.patch(pod_path, {"metadata": {"annotations": served}}, content_type=MERGE_PATCH)
     free = {"metadata": {"annotations": {LOCK: None}}}
     client.patch(paths.nodes(node), free, content_type=MERGE_PATCH)
 
