@@ -27,7 +27,7 @@ from dra.sharing import EventSink, SharingProbe, SharingVerdict, decisive_losses
 from dra.sharing_state import SharingState
 from dra.situation import SituationSource
 from dra.slice_diff import fingerprint
-from dra.slice_plan import Plan, highest_generation, plan_slices
+from dra.slice_plan import Plan, highest_generation, newest_devices, plan_slices
 from dra.slice_writer import Outcome, SliceWriter, slices_of_node
 from gpu.model import Inventory
 from gpu.names import DRIVER
@@ -205,7 +205,7 @@ class Publisher:
             self._accepted_by = verdict
             self._accepted.clear()
         own, foreign = self._look()
-        situation = self._situation.look(_devices(own), foreign)
+        situation = self._situation.look(newest_devices(own), foreign)
         if not situation.is_known:
             return self._resync_s
         kept = Kept(sharing=verdict.kept, taints=verdict.taints_kept)
@@ -289,19 +289,8 @@ class Publisher:
         self._last_generation = max(self._last_generation, generation)
         self._settled_for = wanted
         with self._lock:
-            self._published = _devices(slices)
+            self._published = newest_devices(slices)
             self._unready = None
         if self._fill is not None:
             self._fill.published()
         return self._resync_s
-
-
-def _devices(slices: list[JsonObject]) -> Mapping[str, JsonObject]:
-    """Return the devices in the newest generation of *slices* by name."""
-    generation = highest_generation(slices)
-    return {
-        device["name"]: device
-        for item in slices
-        if item["spec"]["pool"].get("generation") == generation
-        for device in item["spec"].get("devices") or ()
-    }

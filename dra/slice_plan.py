@@ -93,6 +93,17 @@ def highest_generation(slices: Iterable[JsonObject]) -> int:
     return max((_generation(item) for item in slices), default=0)
 
 
+def newest_devices(slices: list[JsonObject]) -> Mapping[str, JsonObject]:
+    """Return the devices in the newest generation of *slices* by name."""
+    generation = highest_generation(slices)
+    return {
+        device["name"]: device
+        for item in slices
+        if item["spec"]["pool"].get("generation") == generation
+        for device in item["spec"].get("devices") or ()
+    }
+
+
 def _is_readable(item: JsonObject) -> bool:
     """Tell whether all that a plan reads of a slice has the types that the API gives it."""
     try:

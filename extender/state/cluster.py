@@ -93,7 +93,7 @@ class Cluster:
         self._uids[key] = pod.uid
         holder = self._holders.setdefault(pod.uid, Holder())
         old, holder.pod = holder.pod, pod
-        if old is None or _says(old) != _says(pod):
+        if old is None or old.says != pod.says:
             holder.written = given.held_by(pod, self.backends)
             holder.void_at_s = None
         if pod.is_over or self._is_confirmed(holder, pod):
@@ -245,14 +245,11 @@ class Cluster:
 
     def wanted(self, uid: str, holder: Holder, now_s: float) -> tuple[Held, ...]:
         """Return what should be booked for a pod."""
-        found = []
         is_void = holder.void_at_s is not None and holder.void_at_s <= now_s
-        if holder.written is not None and not is_void:
-            found.append(holder.written)
+        written = None if is_void else holder.written
         promise = self._promises.get(uid)
-        if promise is not None:
-            found.append(promise.held)
-        return tuple(found)
+        promised = None if promise is None else promise.held
+        return tuple(held for held in (written, promised) if held is not None)
 
     def _settle(self, uid: str) -> None:
         """Book what should be, and nothing else."""
@@ -300,8 +297,3 @@ class Cluster:
     def _place_changed(self, place: Place) -> None:
         for listener in self._listeners:
             listener(place)
-
-
-def _says(pod: WatchedPod) -> tuple[object, ...]:
-    """Return all of which its bookings follow."""
-    return (pod.node, pod.is_over, pod.inits_done, pod.annotations)

@@ -77,6 +77,11 @@ class WatchedPod:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def says(self) -> tuple[object, ...]:
+        """Return all of which its bookings follow."""
+        return (self.node, self.is_over, self.inits_done, self.annotations)
+
+    @property
     def is_over(self) -> bool:
         """Tell whether it has ended and holds nothing any more."""
         return self.phase in _ENDED

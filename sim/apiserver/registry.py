@@ -209,7 +209,8 @@ class Registry(Reads):
 
     def _replace(self, resource: ResourceType, key: Key, decoded: Decoded, write: Write) -> Outcome:
         old = self.stored(resource, key)
-        self._check_subresource(resource, write.subresource)
+        if not resource.has_subresource(write.subresource):
+            raise no_such_path()
         new = decoded.obj
         check_current(resource, new, old)
         if write.subresource == "finalize":
@@ -297,8 +298,3 @@ class Registry(Reads):
 
     def _namespace(self, name: str) -> JsonObject:
         return self.stored(resource_type("namespaces"), ("", name))
-
-    def _check_subresource(self, resource: ResourceType, subresource: str) -> None:
-        known = {*resource.subresources, *(("status",) if resource.status else ()), ""}
-        if subresource not in known:
-            raise no_such_path()

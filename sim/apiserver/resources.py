@@ -44,6 +44,10 @@ class ResourceType:
         """Return what stands in the objects: `v1` or `resource.k8s.io/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    def has_subresource(self, name: str) -> bool:
+        """Tell whether *name* can be written; the empty one is the object itself."""
+        return not name or name in self.subresources or (name == "status" and self.status)
+
     @property
     def qualified(self) -> str:
         """Return the name in messages: `pods` or `resourceclaims.resource.k8s.io`."""
