@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cli.explain.deciders import Decider
+    from cli.explain.source import Found
     from sim.explain.model import Explanation
 
 _PENDING = 1
@@ -39,6 +41,19 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="NAME=true,...",
         help="gates of the scheduler that are neither the release's default nor show",
     )
+    parser.add_argument(
+        "--device-config",
+        type=Path,
+        metavar="FILE",
+        help="HAMi's device-config.yaml, for pods about which its protocol decides"
+        " (default: NVIDIA's usual names)",
+    )
+    parser.add_argument(
+        "--legacy-scheduler",
+        default="hami-scheduler",
+        metavar="NAME",
+        help="the scheduler that decides about these pods (default: hami-scheduler)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     parser.set_defaults(run=run)
 
@@ -56,12 +71,12 @@ def run(args: argparse.Namespace) -> int:
     # Nothing here lives long, and a big cluster is a million objects to look through in vain.
     gc.disable()
     try:
-        said = _explain(args)
+        said, decided_by = _explain(args)
     except (InputError, ExplainError) as error:
         return _fail(str(error))
     finally:
         gc.enable()
-    _print(said, as_json=args.json)
+    _print(said, decided_by, as_json=args.json)
     return _PENDING if said.verdict is Verdict.PENDING else 0
 
 
@@ -70,20 +85,50 @@ def _fail(sentence: str) -> int:
     return _FAILED
 
 
-def _explain(args: argparse.Namespace) -> "Explanation":
+def _explain(args: argparse.Namespace) -> "tuple[Explanation, Decider]":
     from dataclasses import replace  # noqa: PLC0415
 
+    from cli.explain.deciders import Decider  # noqa: PLC0415
     from cli.explain.source import read  # noqa: PLC0415
     from kube.objects import ObjectKey  # noqa: PLC0415
     from sim.explain.explainer import explain_claim, explain_pod  # noqa: PLC0415
     from sim.explain.rules import rules_of  # noqa: PLC0415
 
     found = read(args.source, args.namespace)
+    legacy = _explain_legacy(args, found) if args.kind == "pod" else None
+    if legacy is not None:
+        return replace(legacy, notes=(*found.notes, *legacy.notes)), Decider.ANNOTATIONS
     version = args.release or found.version
     rules = rules_of(version, found.snapshot, gates=_gates(args.feature_gates))
     explain = explain_pod if args.kind == "pod" else explain_claim
     said = explain(found.snapshot, ObjectKey(found.namespace, args.name), rules=rules)
-    return replace(said, notes=(*found.notes, *said.notes))
+    notes = (*found.notes, *found.claim_notes, *said.notes)
+    return replace(said, notes=notes), Decider.CLAIMS
+
+
+def _explain_legacy(args: argparse.Namespace, found: "Found") -> "Explanation | None":
+    """Explain a pod about which HAMi's protocol decides; nothing for any other."""
+    from cli.explain import protocol  # noqa: PLC0415
+    from cli.explain.errors import InputError  # noqa: PLC0415
+    from kube.objects import ObjectKey  # noqa: PLC0415
+
+    pod = found.snapshot.pods.get(ObjectKey(found.namespace, args.name))
+    config = protocol.configuration(args.device_config)
+    if pod is None or not protocol.decides(pod, found.snapshot, config):
+        return None
+    try:
+        from cli.explain.legacy import Material, Terms, explain_legacy  # noqa: PLC0415
+    except ImportError as error:
+        message = f"HAMi's rules are not installed: {error}; install `gpuslice[extender]`"
+        raise InputError(message) from error
+    material = Material(
+        snapshot=found.snapshot,
+        quotas=found.quotas,
+        version=args.release or found.version,
+        now=found.seen_at,
+    )
+    terms = Terms(config=config, scheduler_name=args.legacy_scheduler)
+    return explain_legacy(material, pod, terms)
 
 
 def _gates(text: str) -> dict[str, bool]:
@@ -99,14 +144,14 @@ def _gates(text: str) -> dict[str, bool]:
     return gates
 
 
-def _print(said: "Explanation", *, as_json: bool) -> None:
+def _print(said: "Explanation", decided_by: "Decider", *, as_json: bool) -> None:
     from cli.explain.document import document_of  # noqa: PLC0415
     from cli.explain.text import lines_of  # noqa: PLC0415
 
     if as_json:
-        sys.stdout.write(json.dumps(document_of(said), indent=2) + "\n")
+        sys.stdout.write(json.dumps(document_of(said, decided_by), indent=2) + "\n")
         return
-    lines = lines_of(said)
+    lines = lines_of(said, decided_by)
     if not sys.stdout.isatty():
         sys.stdout.write("".join(f"{line.text}\n" for line in lines))
         return

@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cli.explain.deciders import Decider
 from sim.explain.model import Explanation
 
 FORMAT = 1
@@ -11,6 +12,7 @@ FORMAT = 1
 _ADAPTER = TypeAdapter(Explanation)
 
 
-def document_of(said: Explanation) -> dict[str, Any]:
+def document_of(said: Explanation, decided_by: Decider = Decider.CLAIMS) -> dict[str, Any]:
     """Return *said* as plain JSON values."""
-    return {"format": FORMAT, **_ADAPTER.dump_python(said, mode="json")}
+    found = _ADAPTER.dump_python(said, mode="json")
+    return {"format": FORMAT, "decided_by": decided_by.value, **found}

@@ -36,6 +36,8 @@ class Dump:
         self.version = ""
         """The server's version where `kubectl version -o json` is among the files."""
         self.notes: list[str] = []
+        self.modified_s = 0.0
+        """When the newest file with objects was written."""
         files = sorted(it for it in path.rglob("*") if it.is_file()) if path.is_dir() else [path]
         for file in files:
             self._read(file, path)
@@ -46,8 +48,11 @@ class Dump:
     def _read(self, file: Path, root: Path) -> None:
         claims = file.suffix in (*_JSON, *_YAML) or file == root
         try:
+            known = len(self.objects)
             for document in _documents(file):
                 self._take(document)
+            if len(self.objects) > known:
+                self.modified_s = max(self.modified_s, file.stat().st_mtime)
         except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             if claims:
                 self.notes.append(f"{file} is left out: {_first_line(error)}")

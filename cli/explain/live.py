@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from cli.explain.errors import InputError
 from kube import paths
 from kube.client import Client
-from kube.errors import ApiError, ForbiddenError, KubeError, NotFoundError
+from kube.errors import ApiError, ForbiddenError, KubeError, NotFoundError, NotServedError
 from kube.objects import JsonObject
 
 _PAGE = 500
@@ -24,6 +24,8 @@ class Live:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.notes: list[str] = []
+        self.claim_notes: list[str] = []
+        """What matters only where claims decide."""
         self._client = client
         try:
             self.version = client.server_version()
@@ -36,6 +38,7 @@ class Live:
                 *self._templates(namespace),
                 *self._namespace(namespace),
                 *self._rules(),
+                *self._quotas(namespace),
             ]
         except KubeError as error:
             message = f"the cluster cannot be read: {error}"
@@ -47,6 +50,8 @@ class Live:
         except ForbiddenError as error:
             message = f"explaining needs the right to list {plural} of the whole cluster: {error}"
             raise InputError(message) from error
+        except NotServedError:
+            self.claim_notes.append(f"the cluster serves no {plural}")
 
     def _pods(self, namespace: str) -> list[JsonObject]:
         pods = list(self._needed_pods(namespace))
@@ -83,16 +88,22 @@ class Live:
                 return self._wished(path, "DeviceTaintRule")
         return []
 
+    def _quotas(self, namespace: str) -> list[JsonObject]:
+        path = paths.resource("v1", "resourcequotas", namespace=namespace)
+        return self._wished(path, "ResourceQuota")
+
     def _serves(self, version: str, plural: str) -> bool:
         try:
             served = json.loads(self._client.get(f"/apis/resource.k8s.io/{version}"))
-        except NotFoundError:
+        except (NotFoundError, NotServedError):
             return False
         return any(item.get("name") == plural for item in served.get("resources") or ())
 
     def _wished(self, path: str, kind: str) -> list[JsonObject]:
         try:
             return list(self._list(path, kind))
+        except NotServedError:
+            return []
         except ForbiddenError as error:
             self.notes.append(f"{kind}s are not known: {error}")
             return []

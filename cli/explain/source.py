@@ -1,6 +1,8 @@
 """Where the objects come from: a cluster, or what kubectl has printed of one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from cli.explain.dump import Dump, is_kubeconfig
@@ -10,6 +12,7 @@ from kube import logs
 from kube.config import load_config
 from kube.draversions import VersionedClient
 from kube.errors import KubeError
+from kube.objects import JsonObject
 from sim.explain.snapshot import Snapshot, snapshot_of
 
 _DEFAULT = "default"
@@ -26,6 +29,11 @@ class Found:
     namespace: str
     version: str
     notes: tuple[str, ...]
+    claim_notes: tuple[str, ...] = ()
+    """What matters only where claims decide."""
+    quotas: tuple[JsonObject, ...] = ()
+    seen_at: datetime
+    """When it was so, as far as that can be told."""
 
 
 def read(source: Path | None, namespace: str | None) -> Found:
@@ -43,7 +51,10 @@ def read(source: Path | None, namespace: str | None) -> Found:
         snapshot=snapshot,
         namespace=namespace or _DEFAULT,
         version=dump.version,
-        notes=(*dump.notes, *missing),
+        notes=tuple(dump.notes),
+        claim_notes=tuple(missing),
+        quotas=_quotas(dump.objects),
+        seen_at=datetime.fromtimestamp(dump.modified_s, UTC),
     )
 
 
@@ -62,4 +73,16 @@ def _cluster(kubeconfig: Path | None, namespace: str | None) -> Found:
         namespace=chosen,
         version=live.version,
         notes=tuple(live.notes),
+        claim_notes=tuple(live.claim_notes),
+        quotas=_quotas(live.objects),
+        seen_at=datetime.now(UTC),
+    )
+
+
+def _quotas(objects: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
+    """Return the ResourceQuotas; a manifest without a namespace is one of `default`."""
+    return tuple(
+        {**item, "metadata": {"namespace": _DEFAULT, **item["metadata"]}}
+        for item in objects
+        if item.get("kind") == "ResourceQuota"
     )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from cli.explain.deciders import Decider
 from gpu.refusal import Refusal
 from sim.explain.model import (
     Asked,
@@ -26,7 +27,10 @@ _DEVICE_LINES_MAX = 8
 _NAMES_MAX = 3
 _HOLDERS_MAX = 3
 _TEXT_MAX = 110
-_NEARNESS = ("", "DeviceOfOtherNode", "SelectorFalse", "DeviceInUse", "CounterInsufficient")
+_NEARNESS = (
+    *("", "DeviceOfOtherNode", "SelectorFalse", "DeviceInUse", "CounterInsufficient"),
+    *("CardNotHealth", "CardCordoned", "CardTypeMismatch", "CardUuidMismatch"),
+)
 """Rules in the order in which they are looked at: who fails late is near."""
 
 Item = TypeVar("Item")
@@ -40,9 +44,11 @@ class Line(NamedTuple):
     style: str = ""
 
 
-def lines_of(said: Explanation) -> list[Line]:
+def lines_of(said: Explanation, decided_by: Decider = Decider.CLAIMS) -> list[Line]:
     """Write *said* for a person."""
-    lines = [Line(f"{said.message} (rules of Kubernetes {said.release})", _style(said))]
+    claims = decided_by is Decider.CLAIMS
+    rules = f"Kubernetes {said.release}" if claims else "HAMi's annotation protocol"
+    lines = [Line(f"{said.message} (rules of {rules})", _style(said))]
     lines += [Line(f"  note: {note}", "dim") for note in said.notes]
     if said.scheduler_says:
         lines.append(Line(f"  kube-scheduler says: {_cut(said.scheduler_says)}", "dim"))
@@ -52,7 +58,7 @@ def lines_of(said: Explanation) -> list[Line]:
     lines += [Line(f"  {_reason(it)}") for it in said.reasons]
     if said.nodes:
         lines += _nodes(said)
-    if said.verdict is Verdict.PENDING and not said.node:
+    if said.verdict is Verdict.PENDING and not said.node and (claims or said.nodes or said.changes):
         lines += _changes(said)
     return lines
 
@@ -66,17 +72,21 @@ def _asked(asked: Asked) -> str:
     capacity = "".join(f", {name} {amount}" for name, amount in asked.capacity.items())
     admin = ", with admin access" if asked.admin_access else ""
     return (
-        f"claim {asked.claim} request {asked.request}: "
-        f"{number} of class {asked.device_class}{capacity}{admin}"
+        f"{_whose(asked)}: {number} of {'class' if asked.claim else 'type'} "
+        f"{asked.device_class}{capacity}{admin}"
     )
 
 
 def _given(given: Given) -> str:
     consumed = "".join(f", {name} {amount}" for name, amount in given.consumed.items())
-    return (
-        f"claim {given.claim} request {given.request}: "
-        f"{given.driver}/{given.pool}/{given.device}{consumed}"
-    )
+    return f"{_whose(given)}: {given.driver}/{given.pool}/{given.device}{consumed}"
+
+
+def _whose(part: Asked | Given) -> str:
+    """Name the request of a claim, or the container that asks without one."""
+    if part.claim:
+        return f"claim {part.claim} request {part.request}"
+    return f"container {part.request}"
 
 
 def _nodes(said: Explanation) -> Iterator[Line]:
@@ -155,8 +165,9 @@ def _held(holders: Sequence[Holder]) -> str:
 
 
 def _holder(holder: Holder) -> str:
-    pods = f" (pod {', '.join(holder.pods[:_NAMES_MAX])})" if holder.pods else " (no pod)"
-    return f"{holder.claim}{pods}" + (f" {holder.amount}" if holder.amount else "")
+    pods = f"pod {', '.join(holder.pods[:_NAMES_MAX])}" if holder.pods else "no pod"
+    who = f"{holder.claim} ({pods})" if holder.claim else pods
+    return who + (f" {holder.amount}" if holder.amount else "")
 
 
 def _reason(refusal: Refusal) -> str:

@@ -42,6 +42,7 @@ DEVICE = _object(
 )
 SCHEMA = _object(
     format={"const": 1},
+    decided_by={"enum": ["claims", "annotations"]},
     subject=_object(kind={"enum": ["Pod", "ResourceClaim"]}, namespace=TEXT, name=TEXT),
     verdict={"enum": ["fits", "pending", "allocated", "scheduled", "finished"]},
     message=TEXT,

@@ -73,9 +73,9 @@ def test_a_dump_without_nodes_is_an_error(tmp_path: Path) -> None:
 
 
 def test_kinds_that_are_missing_are_told(tmp_path: Path) -> None:
-    """A dump without slices says so beside its verdict."""
+    """A dump without slices says so beside a verdict about claims."""
     (tmp_path / "n.yaml").write_text(NODE)
-    assert read(tmp_path, None).notes == (
+    assert read(tmp_path, None).claim_notes == (
         f"{tmp_path} holds no DeviceClass",
         f"{tmp_path} holds no ResourceSlice",
     )
