@@ -17,7 +17,7 @@ from cli.explain.legacyreasons import node_reason, quota_reasons
 from extender.model import Placement
 from extender.state.cluster import Cluster
 from gpu.refusal import Refusal
-from hami import annotations, keys, resources
+from hami import annotations, keys, preference_reading, resources
 from hami.backends import backends
 from hami.containers import all_containers
 from hami.deviceconfig import DeviceConfig
@@ -205,7 +205,7 @@ def _placed(said: Explanation, pod: JsonObject, config: DeviceConfig) -> Explana
 
 def _written(pod: JsonObject, config: DeviceConfig) -> tuple[dict[str, Slots], list[str]]:
     """Return what the annotations of *pod* give it, and what of them cannot be read."""
-    said = pod["metadata"].get("annotations") or {}
+    said = preference_reading.annotations_of(pod)
     found: dict[str, Slots] = {}
     wrong = []
     for backend in backends(config):
@@ -218,7 +218,7 @@ def _written(pod: JsonObject, config: DeviceConfig) -> tuple[dict[str, Slots], l
 
 
 def _notes(pod: JsonObject) -> Iterator[str]:
-    said = pod["metadata"].get("annotations") or {}
+    said = preference_reading.annotations_of(pod)
     node, bound = said.get(keys.NODE), pod["spec"].get("nodeName")
     phase = said.get(keys.BIND_PHASE)
     if node and not bound:

@@ -11,7 +11,7 @@ from typing import Final
 
 from cli.explain.legacycase import LegacyCase
 from cli.explain.legacylowering import lowered, lowered_together, reread
-from cli.explain.legacywords import amounts
+from cli.explain.legacywords import all_amounts
 from extender.accounting import NOTHING, Use
 from extender.model import Ask
 from extender.state.places import Held
@@ -93,7 +93,8 @@ def _holders(case: LegacyCase, nodes: Sequence[str]) -> Iterator[Change]:
                 break
     if best is not None:
         _, each, node = best
-        what = f"holds {amounts(_total(each))} of node {node}" if each.booking else "closes it"
+        has = all_amounts(each.booking.uses) if each.booking else ""
+        what = f"holds {has} of node {node}" if has else "closes it"
         yield Change(
             code="WaitForPod",
             field=f"pod/{each.pod}",

@@ -207,4 +207,4 @@ def _holders(held: Sequence[Held], token: str, usage: DeviceUsage) -> Iterator[H
     order = {Reason.TOO_FEW_CORES: 1, Reason.CORES_EXHAUSTED: 1}.get(Reason(token), 0)
     uses.sort(key=lambda it: (it[1].memory_mib, it[1].cores)[order], reverse=True)
     for each, use in uses:
-        yield Holder(claim="", pods=(each.pod,), amount=amounts(use))
+        yield Holder(claim="", pods=(each.pod,), amount=amounts(use, device.word))

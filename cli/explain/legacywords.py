@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from extender.accounting import Use
+from extender.accounting import Use, Uses, quota_amounts
 from extender.fitting.reasons import Reason
 from extender.fitting.scoring import memory_of
 from extender.model import DeviceUsage
@@ -40,14 +40,16 @@ def asked_and_free(
     """Return what is asked of a device and what there is of it."""
     device = usage.device
     memory_mib = memory_of(request, device.memory_mib)
-    free_mib, free_cores = device.memory_mib - usage.used_mib, device.cores - usage.used_cores
+    free_mib = device.memory_mib - usage.used_mib
+    cores, used_cores = _cores(device.word, device.cores), _cores(device.word, usage.used_cores)
+    free_cores = max(0, cores - used_cores)
     match token:
         case Reason.TOO_LITTLE_MEMORY:
             values = f"asked {memory_mib} MiB", f"free {free_mib} of {device.memory_mib} MiB"
         case Reason.TOO_FEW_CORES:
-            values = f"asked {request.cores} cores", f"free {free_cores} of {device.cores} cores"
+            values = f"asked {request.cores} cores", f"free {free_cores} of {cores} cores"
         case Reason.CORES_EXHAUSTED:
-            values = "asked no cores of its own", f"free {free_cores} of {device.cores} cores"
+            values = "asked no cores of its own", f"free {free_cores} of {cores} cores"
         case Reason.SLOTS_EXHAUSTED:
             values = "asked a share", f"{usage.used_slots} of {device.count} shares are taken"
         case Reason.EXCLUSIVE:
@@ -64,11 +66,26 @@ def asked_and_free(
     return Values(*values)
 
 
-def amounts(use: Use) -> str:
-    """Return what a pod has of a device."""
+def amounts(use: Use, word: str) -> str:
+    """Return what a pod has of one device of the vendor *word*."""
     parts = [f"{use.memory_mib} MiB"] if use.memory_mib else []
-    parts += [f"{use.cores} cores"] if use.cores else []
-    return " ".join(parts) or f"{use.slots} shares"
+    parts += [f"{_cores(word, use.cores)} cores"] if use.cores else []
+    return " ".join(parts) or ("1 share" if use.slots == 1 else f"{use.slots} shares")
+
+
+def all_amounts(uses: Uses) -> str:
+    """Return what a pod has of all devices."""
+    said = []
+    for word, by_uuid in uses.items():
+        memory_mib, cores = quota_amounts(word, by_uuid)
+        slots = sum(use.slots for use in by_uuid.values())
+        said.append(amounts(Use(slots=slots, memory_mib=memory_mib, cores=cores), ""))
+    return ", ".join(said)
+
+
+def _cores(word: str, said: int) -> int:
+    """Return a number of cores, which is a mask for some vendors."""
+    return quota_amounts(word, {"": Use(cores=said)})[1]
 
 
 def _chosen(token: Reason, usage: DeviceUsage, annotations: Mapping[str, str]) -> tuple[str, str]:

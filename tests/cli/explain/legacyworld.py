@@ -95,6 +95,11 @@ def text_of(said: Explanation) -> str:
     return "".join(f"{line.text}\n" for line in lines_of(said, Decider.ANNOTATIONS))
 
 
+def now() -> datetime:
+    """Return this moment, for clusters whose plugins show signs of life by it."""
+    return datetime.now(UTC)
+
+
 def busy_cluster() -> list[Json]:
     """Return a cluster in which the pod waits for memory."""
     return [

@@ -7,6 +7,8 @@ import pytest
 from cli.explain import protocol
 from cli.explain.errors import InputError
 from cli.explain.legacy import Terms, explain_legacy
+from cli.explain.legacywords import all_amounts, amounts
+from extender.accounting import Use
 from hami.deviceconfig import DeviceConfig
 from hami.vendors import from_sections
 from kube.objects import ObjectKey
@@ -301,6 +303,14 @@ def test_other_vendors_follow_their_own_rules() -> None:
     (found,) = legacy(server, want(asking), config=config).nodes
     assert found.refusal.code == "NodeInsufficientDevice"
     assert found.refusal.value.startswith("asked 2 Ascend910B3")
+
+
+def test_cores_that_are_a_mask_are_counted() -> None:
+    """AWS Neuron's cores are bits, and nobody wants to read those."""
+    uses = {"d0": Use(slots=1, cores=0b10), "d1": Use(slots=1, cores=0b11)}
+    assert amounts(uses["d1"], "AWSNeuron") == "2 cores"
+    assert all_amounts({"AWSNeuron": uses}) == "3 cores"
+    assert amounts(Use(slots=1), "Vastai") == "1 share"
 
 
 def test_a_pod_with_claims_is_not_the_protocols() -> None:
