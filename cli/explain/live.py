@@ -1,7 +1,7 @@
 """Read from a cluster what an explanation is made from; nothing is written.
 
 Pods of other namespaces are listed only where they matter: for a pod that asks for extended
-resources, which the nodes have a limited number of.
+resources, of which nodes have a limited number, be they counted or shared by annotations.
 """
 
 import json
@@ -59,7 +59,7 @@ class Live:
             try:
                 return list(self._list(paths.pods(), "Pod"))
             except ForbiddenError as error:
-                self.notes.append(f"extended resources in use are not known: {error}")
+                self.notes.append(f"what pods of other namespaces hold is not known: {error}")
         return pods
 
     def _needed_pods(self, namespace: str) -> Iterator[JsonObject]:

@@ -178,6 +178,19 @@ def test_a_cluster_without_claims_is_enough(
     assert {it.verb for it in made} <= {"get", "list"}
 
 
+def test_pods_that_cannot_be_listed_are_a_note(
+    server: ServerThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who may list pods of one namespace alone reads that others may hold more."""
+    kubeconfig = tmp_path / "kubeconfig"
+    server.call(server.server.write_kubeconfig, kubeconfig)
+    server.call(server.server.fail_next, 1, 403, path_part="/api/v1/pods")
+    assert command("pod", POD, "-n", NAMESPACE, "--from", str(kubeconfig), "--json") == 1
+    server.call(server.server.clear_faults)
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.startswith("what pods of other namespaces hold is not known: 403")
+
+
 def test_quotas_that_cannot_be_read_are_a_note(
     server: ServerThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
