@@ -13,9 +13,11 @@ from kube.config import load_config
 from kube.draversions import VersionedClient
 from kube.errors import KubeError
 from kube.objects import JsonObject
+from sim.explain.shapes import fault_of
 from sim.explain.snapshot import Snapshot, snapshot_of
 
 _DEFAULT = "default"
+_QUOTA = "ResourceQuota"
 _TIMEOUT_S = 60.0
 _WHOLE = ("Node", "DeviceClass", "ResourceSlice")
 """Kinds of which a cluster with devices has some: without them a dump is likely to lack them."""
@@ -46,14 +48,15 @@ def read(source: Path | None, namespace: str | None) -> Found:
         message = f"{source} holds no Nodes: add what `kubectl get nodes -o json` prints"
         raise InputError(message)
     kinds = {str(item.get("kind")) for item in dump.objects}
+    quotas, spoiled = quotas_of(dump.objects)
     missing = [f"{source} holds no {kind}" for kind in _WHOLE if kind not in kinds]
     return Found(
         snapshot=snapshot,
         namespace=namespace or _DEFAULT,
         version=dump.version,
-        notes=tuple(dump.notes),
+        notes=(*dump.notes, *spoiled),
         claim_notes=tuple(missing),
-        quotas=_quotas(dump.objects),
+        quotas=quotas,
         seen_at=datetime.fromtimestamp(dump.modified_s, UTC),
     )
 
@@ -68,21 +71,31 @@ def _cluster(kubeconfig: Path | None, namespace: str | None) -> Found:
     chosen = namespace or config.namespace or _DEFAULT
     live = Live(client, chosen)
     client.close()
+    quotas, spoiled = quotas_of(live.objects)
     return Found(
         snapshot=snapshot_of(live.objects),
         namespace=chosen,
         version=live.version,
-        notes=tuple(live.notes),
+        notes=(*live.notes, *spoiled),
         claim_notes=tuple(live.claim_notes),
-        quotas=_quotas(live.objects),
+        quotas=quotas,
         seen_at=datetime.now(UTC),
     )
 
 
-def _quotas(objects: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
-    """Return the ResourceQuotas; a manifest without a namespace is one of `default`."""
-    return tuple(
-        {**item, "metadata": {"namespace": _DEFAULT, **item["metadata"]}}
-        for item in objects
-        if item.get("kind") == "ResourceQuota"
-    )
+def quotas_of(objects: Iterable[JsonObject]) -> tuple[tuple[JsonObject, ...], list[str]]:
+    """Return the ResourceQuotas that can be read, and what is to be said of others.
+
+    A manifest without a namespace is one of `default`.
+    """
+    found, spoiled = [], []
+    for item in objects:
+        if item.get("kind") != _QUOTA:
+            continue
+        metadata = {"namespace": _DEFAULT, **item["metadata"]}
+        fault = fault_of({**item, "metadata": metadata}, _QUOTA)
+        if fault:
+            spoiled.append(f"{_QUOTA} {metadata.get('name')} is left out: {fault}")
+        else:
+            found.append({**item, "metadata": metadata})
+    return tuple(found), spoiled

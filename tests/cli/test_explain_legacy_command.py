@@ -204,3 +204,14 @@ def test_quotas_that_cannot_be_read_are_a_note(
     (note,) = found["notes"]
     assert note.startswith("ResourceQuotas are not known: 403")
     assert found["reasons"] == []
+
+
+def test_a_quota_that_is_spoiled_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that cannot be read is left out with a note, and bounds nothing."""
+    spoiled = quota(gpumem="1")
+    spoiled["metadata"]["namespace"] = ["team"]
+    folder = dumped(tmp_path, [node("a", gpu("GPU-a")), want(container(gpu=1)), spoiled])
+    assert command("pod", POD, "-n", NAMESPACE, "--from", str(folder)) == 0
+    assert "note: ResourceQuota bound is left out: metadata.namespace" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from cli.explain import protocol
 from cli.explain.deciders import Decider
 from cli.explain.legacy import Material, Terms, explain_legacy
+from cli.explain.source import quotas_of
 from cli.explain.text import lines_of
 from hami.deviceconfig import DeviceConfig
 from kube.objects import ObjectKey
@@ -76,7 +77,7 @@ def quota(**hard: str) -> Json:
 def material(items: Iterable[Json], now: datetime = NOW) -> Material:
     """Return a cluster with *items*."""
     found = list(items)
-    quotas = tuple(item for item in found if item["kind"] == "ResourceQuota")
+    quotas, _ = quotas_of(found)
     return Material(snapshot=snapshot_of(found), quotas=quotas, version="v1.33.4", now=now)
 
 
