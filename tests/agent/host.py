@@ -62,12 +62,18 @@ class Host:
 
     def set_gpus(self, gpus: str) -> None:
         """Make the node one with the GPUs that the YAML text *gpus* names."""
-        self.gpus_file.write_text(f"node: {NODE}\n{gpus}\n", encoding="utf-8")
-        self.install_driver()
+        fresh = self.gpus_file.with_suffix(".new")
+        fresh.write_text(f"node: {NODE}\n{gpus}\n", encoding="utf-8")
+        # As on a node, a GPU has its files before NVML knows of it.
+        self._build_driver(fresh)
+        fresh.replace(self.gpus_file)
 
     def install_driver(self) -> None:
         """Put the driver's files there, as they are for the GPUs now."""
-        driverroot.build(gpufile.load(self.gpus_file), self.files)
+        self._build_driver(self.gpus_file)
+
+    def _build_driver(self, gpus_file: Path) -> None:
+        driverroot.build(gpufile.load(gpus_file), self.files)
         self._write_boot_id()
 
     def remove_driver(self) -> None:

@@ -92,5 +92,5 @@ def test_examples_keep_all_but_three_things(folder: str) -> None:
             assert each["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
             assert all(set(one) <= allowed for one in each["spec"]["containers"])
             # Those in HAMi's words have limits, of which the webhook makes claims.
-            asks = "limits" if folder.startswith("legacy-") else "claims"
+            asks = "limits" if folder.startswith(("legacy-", "older-")) else "claims"
             assert all(one["resources"][asks] for one in each["spec"]["containers"])
