@@ -16,7 +16,7 @@ from kube.paths import nodes, pods
 from sim.cluster import Cluster
 from tests.extender.recorded_served import Served, client_of
 from tests.patience import eventually
-from tests.webhook.test_program import free_port
+from tests.ports import free_port
 
 Json = dict[str, Any]
 

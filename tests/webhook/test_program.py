@@ -1,7 +1,6 @@
 """The program as a process: how it starts, serves, and ends."""
 
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 import trustme
 
 from tests.patience import eventually
+from tests.ports import free_port
 from tests.webhook.serving import HOST, Connection, review_body
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -26,12 +26,6 @@ contexts: [{name: a, context: {cluster: a, user: a}}]
 clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
 users: [{name: a, user: {token: x}}]
 """
-
-
-def free_port() -> int:
-    """Return a port that nobody had a moment ago."""
-    with socket.create_server((HOST, 0)) as found:
-        return int(found.getsockname()[1])
 
 
 class Running:
