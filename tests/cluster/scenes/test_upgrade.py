@@ -53,9 +53,15 @@ def shareable(stage: Stage) -> set[str]:
 
 
 def container(stage: Stage, name: str) -> tuple[str, int]:
-    """Return id and restarts of the pod's only container, which runs."""
-    (found,) = stage.pod(name)["status"]["containerStatuses"]
-    assert "running" in found["state"]
+    """Return id and restarts of the pod's only container, once kubelet has said that it runs."""
+
+    def running() -> Object | None:
+        (found,) = stage.pod(name)["status"]["containerStatuses"]
+        return found if "running" in found["state"] else None
+
+    # What a container prints is there before the pod's status says that it runs.
+    found = eventually(running)
+    assert found is not None
     return found["containerID"], found["restartCount"]
 
 
