@@ -1,8 +1,5 @@
 """Run the admission webhook: `python -m webhook`."""
 
-import asyncio
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,17 +7,12 @@ from typing import NoReturn
 # Before anything else that logs: see there.
 from kube import logs  # isort: skip
 
-import structlog
-
 from kube.errors import ConfigError
+from kube.running import run_until_signalled
 from webhook.composition import make_parts
 from webhook.parts import MakeParts, StartError
 from webhook.program import Program
 from webhook.settings import WebhookSettings
-
-log = structlog.get_logger(__name__)
-
-_START_ERRORS = (ConfigError, StartError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,39 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(settings: WebhookSettings, parts: MakeParts) -> NoReturn:
     """Run until a signal ends it, then end the process."""
-    with asyncio.Runner() as runner:
-        status = runner.run(_run(settings, parts))
-        # Calls that wait for a silent API server have nobody left to answer, and would keep the
-        # process for as long as they wait.
-        sys.stderr.flush()
-        os._exit(status)
-
-
-async def _run(settings: WebhookSettings, parts: MakeParts) -> int:
-    try:
-        program = Program(settings, parts)
-    except _START_ERRORS as error:
-        log.error("webhook not started", reason=str(error))
-        return 1
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _signalled, program, number)
-    try:
-        await program.run()
-    except Exception:  # the top of the program
-        log.exception("webhook failed")
-        return 1
-    return 0
-
-
-_signals: list[int] = []
-
-
-def _signalled(program: Program, number: int) -> None:
-    if _signals:
-        os._exit(128 + number)
-    _signals.append(number)
-    program.stop()
+    run_until_signalled(
+        lambda: Program(settings, parts), name="webhook", start_errors=(ConfigError, StartError)
+    )
 
 
 if __name__ == "__main__":

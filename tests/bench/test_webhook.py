@@ -33,6 +33,7 @@ from tests.bench.processes import Process, running
 from tests.bench.reviews import NAMESPACE, review
 from tests.fakes.api_server import ServerThread, serving
 from tests.patience import eventually
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
@@ -218,14 +219,9 @@ def _measure(asking: Asking) -> None:
     figures.p99_of_8_ms.append(percentile(all_s, 99) * 1000)
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as found:
-        return int(found.getsockname()[1])
-
-
 @contextmanager
 def _bare(certificates: Certificates) -> Iterator[Server]:
-    port = _free_port()
+    port = free_port()
     words = [str(port), str(certificates.certificate), str(certificates.key)]
     with running(Process(["tests.bench.bare_handler", *words], {})) as process:
         eventually(lambda: _listens(port))
@@ -242,7 +238,7 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def _program(folder: Path, certificates: Certificates) -> Iterator[Server]:
-    port, probe_port = _free_port(), _free_port()
+    port, probe_port = free_port(), free_port()
     flags = {
         "namespace": "gpuslice-system",
         "kubeconfig": folder / "kubeconfig",

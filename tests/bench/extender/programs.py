@@ -16,6 +16,7 @@ from tests.bench.extender.asking import Connection, decoded, node_of
 from tests.bench.extender.cluster import Size, questions
 from tests.bench.processes import Process, running
 from tests.patience import eventually
+from tests.ports import free_port
 
 HOST: Final = "127.0.0.1"
 _PEER: Final = "GPUSLICE_BENCH_PEER"
@@ -114,12 +115,6 @@ def peer() -> tuple[Asked, Size] | None:
         return None
     url, nodes, pods = said.split(",")
     return Asked(name="peer", url=url), Size(nodes=int(nodes), pods_per_gpu=int(pods))
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.create_server((HOST, 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def listens(port: int) -> bool:
