@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpu import names
@@ -175,7 +176,9 @@ class Stage:
     def _judge_specs(self) -> None:
         """Check each spec that is there with the library that container engines use."""
         for verdict in judge(self.driver.cluster.assets, self.driver.specs()):
-            assert verdict.valid, f"{verdict.path}: {verdict.error}"
+            # A claim may be given back, and its spec go, between the list and the look.
+            if Path(verdict.path).exists():
+                assert verdict.valid, f"{verdict.path}: {verdict.error}"
 
     def _remove(self, path: str, *, now: bool) -> None:
         if now:
