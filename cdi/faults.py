@@ -25,6 +25,8 @@ class FaultPoint(StrEnum):
     GENERATION_DROPPED = "generation-dropped"
     BOOT_ID_TEMPORARY_WRITTEN = "boot-id-temporary-written"
     BOOT_ID_WRITTEN = "boot-id-written"
+    MODE_TEMPORARY_WRITTEN = "mode-temporary-written"
+    MODE_WRITTEN = "mode-written"
     CDI_DIRECTORY_MADE = "cdi-directory-made"
     DRA_SOCKET_BOUND = "dra-socket-bound"
     REGISTRATION_SOCKET_BOUND = "registration-socket-bound"

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["node-agent"]:
         # It has its own parser: flags, environment and chart values are one model there.
-        from dra.__main__ import main as node_agent  # noqa: PLC0415
+        from cli.nodeagent.program import main as node_agent  # noqa: PLC0415
 
         return node_agent(words[1:])
     if words[:1] == ["webhook"]:
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("node-agent", help="run the kubelet plugin of this node")
+    commands.add_parser("node-agent", help="run what serves the GPUs of this node")
     commands.add_parser("webhook", help="run the admission webhook of a cluster")
     commands.add_parser("extender", help="run the extender beside a kube-scheduler")
     discover.add_parser(commands)

@@ -15,8 +15,7 @@ from pathlib import Path
 from dra import lean  # noqa: F401  # isort: skip
 from kube import logs  # noqa: F401  # isort: skip
 
-from dra.__main__ import read_settings, run
-from dra.plugin import Plugin
+from cli.nodeagent.program import read_settings, run
 from kube.config import in_cluster_config
 from sim import nvml
 from sim.driverroot import numbers_of
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     account = chosen.service_account
     identity = None if account is None else in_cluster_config(account)
     # A simulation without the right to make device nodes has files that stand for them.
-    return run(lambda: Plugin(settings, device_numbers=numbers_of, identity=identity))
+    return run(settings, device_numbers=numbers_of, identity=identity)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 # Before anything else, and before anything else that logs: see there.
 from dra import lean  # isort: skip
@@ -34,10 +34,20 @@ _START_ERRORS = (
 )
 
 
+class Program(Protocol):
+    """What runs until the process is told to end."""
+
+    def start(self) -> None:
+        """Start everything; raises what makes a start impossible."""
+
+    def stop(self) -> None:
+        """End everything in order."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit status."""
     settings = read_settings(sys.argv[1:] if arguments is None else arguments)
-    return run(lambda: Plugin(settings))
+    return run(lambda _ended: Plugin(settings))
 
 
 def read_settings(arguments: Sequence[str]) -> AgentSettings:
@@ -47,27 +57,35 @@ def read_settings(arguments: Sequence[str]) -> AgentSettings:
     return settings
 
 
-def run(make: Callable[[], Plugin]) -> NoReturn:
-    """Run the plugin that *make* returns until a signal ends it, then end the process."""
-    status = _run(make)
+def run(
+    make: Callable[[threading.Event], Program], *, errors: tuple[type[Exception], ...] = ()
+) -> NoReturn:
+    """Run the program that *make* returns until a signal ends it, then end the process.
+
+    *make* gets what the signal sets, so that it may wait for something. Of *errors*, as of the
+    plugin's own, the reason is logged.
+    """
+    status = _run(make, (*_START_ERRORS, *errors))
     # Calls that wait for a silent API server have nobody left to answer, and would keep the
     # process for as long as they wait. They may be cut off anywhere, as by a crash.
     sys.stderr.flush()
     os._exit(status)
 
 
-def _run(make: Callable[[], Plugin]) -> int:
+def _run(make: Callable[[threading.Event], Program], errors: tuple[type[Exception], ...]) -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: ended.set())
     try:
-        plugin = make()
-        plugin.start()
-    except _START_ERRORS as error:
+        program = make(ended)
+        program.start()
+    except errors as error:
+        if ended.is_set():
+            return 0
         log.error("plugin not started", reason=str(error))
         return 1
     ended.wait()
-    plugin.stop()
+    program.stop()
     return 0
 
 

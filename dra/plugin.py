@@ -6,6 +6,8 @@ At the end: registration first, which is how a plugin de-registers, then the cal
 slices stay, because kubelet removes those of a driver that does not come back.
 """
 
+from collections.abc import Mapping
+
 import structlog
 
 from cdi.durable import make_directory
@@ -19,6 +21,7 @@ from dra.metrics import Metrics
 from dra.nodenotices import NodeNotices
 from dra.nodeside import NodeSide
 from dra.probing import SocketChecks
+from dra.record import PreparedClaim
 from dra.registration import RegistrationServicer
 from dra.server import GRACE_S, dra_server, registration_server
 from dra.service import DraService
@@ -27,6 +30,8 @@ from dra.sockets import SocketPaths, remove_stale, socket_paths
 from dra.state import StateStore
 from gpu import names
 from kube.config import ClientConfig
+from kube.draversions import VersionedClient
+from kube.events import EventRecorder
 from kube.probes import ProbeServer
 
 log = structlog.get_logger(__name__)
@@ -92,6 +97,20 @@ class Plugin:
         self._cluster.close()
         self._store.close()
         log.info("plugin stopped")
+
+    @property
+    def client(self) -> VersionedClient:
+        """The connection to the API server, for what runs beside the plugin."""
+        return self._cluster.client
+
+    @property
+    def events(self) -> EventRecorder:
+        """What says things on objects."""
+        return self._cluster.events
+
+    def claims(self) -> Mapping[str, PreparedClaim]:
+        """Return the prepared claims by UID, as the newest finished change left them."""
+        return self._store.claims()
 
     @property
     def probe_port(self) -> int:

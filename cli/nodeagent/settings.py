@@ -1,0 +1,18 @@
+"""Everything an administrator can set of the node agent, whichever way its node is served."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from dra.settings import AgentSettings
+from hami.plugin.settings import DevicePluginSettings
+
+
+class NodeAgentSettings(AgentSettings, DevicePluginSettings):
+    """The node agent."""
+
+    mode: Literal["dra", "device-plugin", "auto"] = Field(
+        "dra",
+        description="how this node gives its GPUs away: claims, the device plugin, or as the "
+        "Node's label gpuslice.io/node-mode says",
+    )
