@@ -6,9 +6,9 @@ another one, or a GPU that cannot be read: whoever runs the node has to find the
 
 from collections.abc import Callable, Iterator
 
+from cdi.regionstore import RegionStore
 from dra.node import NodeState
 from dra.publication import Publication
-from dra.regions import RegionStore
 from dra.registration import RegistrationServicer
 from gpu.refusal import Refusal
 from kube.draconversion import GROUP

@@ -10,6 +10,7 @@ import structlog
 
 from cdi.durable import make_directory
 from cdi.faults import FaultPoint
+from cdi.regionstore import RegionStore
 from cdi.store import SpecStore
 from dra import wiring
 from dra.clusterside import ClusterSide
@@ -23,7 +24,6 @@ from dra.prepare import Preparer
 from dra.rebuild import PACE_S, Rebuild
 from dra.record import PreparedClaim
 from dra.regionreset import RegionResets
-from dra.regions import RegionStore
 from dra.settings import AgentSettings
 from dra.state import StateStore
 from dra.sweep import Sweep

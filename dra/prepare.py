@@ -21,6 +21,7 @@ from structlog.contextvars import bind_contextvars
 
 from cdi.errors import CdiError
 from cdi.faults import FaultPoint, reach
+from cdi.regionstore import RegionStore
 from cdi.store import SpecStore
 from dra import overlap
 from dra.allocation import Allocation
@@ -30,7 +31,6 @@ from dra.locks import ClaimLocks
 from dra.node import NodeState, NodeView
 from dra.plan import Rules, plan
 from dra.record import PreparedClaim
-from dra.regions import RegionStore
 from dra.state import StateError, StateStore
 from dra.transaction import TOMBSTONE_S, Transaction
 from gpu.refusal import Refusal, RefusedError
@@ -126,7 +126,7 @@ class Preparer:
                 record = self._store.current().get(uid)
                 if record is not None:
                     self._restore_one(record, view)
-        for uid in self._specs.claim_uids() | self._regions.claim_uids():
+        for uid in self._specs.claim_uids() | self._regions.owners():
             with self._one(uid):
                 if self._belongs_to_none(uid):
                     self._undo(uid)

@@ -21,7 +21,7 @@ import structlog
 
 from cdi.errors import StoreError
 from cdi.region import Reset, reset_region
-from dra.regions import RegionStore
+from cdi.regionstore import RegionStore
 from dra.regionwatch import RegionWatch
 from gpu.refusal import Refusal
 
@@ -112,7 +112,7 @@ class RegionResets:
     def _find(self) -> None:
         """Take up new regions, drop those that are gone, and have each looked at."""
         self._problem = None
-        paths = {uid: self._store.path(uid) for uid in self._store.claim_uids()}
+        paths = {uid: self._store.path(uid) for uid in self._store.owners()}
         for uid in self._regions.keys() - paths.keys():
             del self._regions[uid]
         for uid in paths:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cdi.hooks import NO_HOOKS
 from cdi.library import LibraryStore
+from cdi.regionstore import RegionStore
 from cdi.store import SpecStore
 from dra.deviceedits import Scan
 from dra.inventory import InventoryReader, LibrarySource
@@ -16,7 +17,6 @@ from dra.node import NodeState
 from dra.options import Privileges
 from dra.plan import Rules
 from dra.prepare import Preparer
-from dra.regions import RegionStore
 from dra.state import StateStore
 from dra.sweep import Sweep
 from gpu import driver

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cdi.regionstore import RegionStore
 from cdi.store import SpecStore
 from dra.allocation import Allocation
 from dra.node import NodeState
@@ -15,7 +16,6 @@ from dra.pods import PodUse
 from dra.prepare import Preparer
 from dra.rebuild import Rebuild
 from dra.record import PreparedClaim
-from dra.regions import RegionStore
 from dra.state import StateStore
 from gpu.model import Gpu
 from gpu.refusal import RefusedError
@@ -127,7 +127,7 @@ class Node:
         return {
             "state": set(self.store.current()),
             "specs": self.specs.claim_uids(),
-            "regions": self.regions.claim_uids(),
+            "regions": self.regions.owners(),
         }
 
     def close(self) -> None:

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+from cdi.regionstore import RegionStore
 from dra.node import NodeState
 from dra.nodenotices import NodeNotices
 from dra.publication import Publication
 from dra.publisher import Publisher
-from dra.regions import RegionStore
 from dra.registration import RegistrationServicer
 from dra.situation import SituationSource
 from gpu.model import GpuFault

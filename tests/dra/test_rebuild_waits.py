@@ -16,7 +16,7 @@ def test_an_api_server_that_is_away_delays_a_rebuild(node: Node, server: ClaimSe
         last.rebuild.run()
         last.preparer.restore()
         assert "waits for the API server: " in last.refusal()
-        assert last.specs.claim_uids() == last.regions.claim_uids() == {UID}
+        assert last.specs.claim_uids() == last.regions.owners() == {UID}
         server.answer_status = None
         last.rebuild.run()
         assert last.prepare() == before
@@ -63,7 +63,7 @@ def test_nothing_is_removed_before_the_rebuild(node: Node, server: ClaimServer) 
     node.prepare()
     with damaged(node, server) as last:
         last.preparer.restore()
-        assert last.specs.claim_uids() == last.regions.claim_uids() == {UID}
+        assert last.specs.claim_uids() == last.regions.owners() == {UID}
         last.specs.write(UID_2, b"{}")
         last.rebuild.run()
         assert last.traces() == traces_of(UID)

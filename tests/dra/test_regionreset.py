@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from cdi.regionstore import RegionStore
 from dra.regionreset import RegionResets
-from dra.regions import RegionStore
 from tests.agent import mounts
 from tests.patience import DEADLINE_S, eventually
 from tests.region_user import Use, is_empty, leave_marks, using
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[RegionStore]:
     made = RegionStore(tmp_path / "regions", "/host", may_mount=mounts.may_mount())
     made.ensure(UID)
     yield made
-    for uid in made.claim_uids():
+    for uid in made.owners():
         made.remove(uid)
 
 

@@ -1,9 +1,10 @@
-"""HAMi-core's usage region of each claim: one file on storage that cannot grow.
+"""HAMi-core's usage regions, one for each owner: a file on storage that cannot grow.
 
 The library maps a file that the processes of a container share and write. A container must be
-able to write that file, so it could also fill whatever it lies on: each claim gets a tmpfs just
+able to write that file, so it could also fill whatever it lies on: each owner gets a tmpfs just
 large enough, mounted by the agent, with the file made beforehand in a directory only root writes.
-Where the agent may not mount, the file lies in a plain directory, which is said once.
+Where the agent may not mount, the file lies in a plain directory, which is said once. An owner is
+a claim by its UID, or a container that was given GPUs by a device plugin.
 """
 
 import errno
@@ -38,32 +39,32 @@ class RegionStore:
         """Tell whether new regions lie on storage of their own."""
         return self._may_mount
 
-    def host_path(self, claim_uid: str) -> str:
-        """Return where the host finds the region of *claim_uid*."""
-        return f"{self._host_directory}/{claim_uid}/region.cache"
+    def host_path(self, owner: str) -> str:
+        """Return where the host finds the region of *owner*."""
+        return f"{self._host_directory}/{owner}/region.cache"
 
-    def path(self, claim_uid: str) -> Path:
-        """Return where the agent finds the region of *claim_uid*, which need not be there."""
-        return self._directory / claim_uid / REGION_NAME
+    def path(self, owner: str) -> Path:
+        """Return where the agent finds the region of *owner*, which need not be there."""
+        return self._directory / owner / REGION_NAME
 
-    def ensure(self, claim_uid: str) -> None:
+    def ensure(self, owner: str) -> None:
         """Make the region unless it is there: running processes keep the one they use."""
-        directory = self._directory / claim_uid
+        directory = self._directory / owner
         make_directory(directory, FaultPoint.REGION_DIRECTORY_MADE)
         with self._alone():
             if self._may_mount and not directory.is_mount():
                 self._mount(directory)
             create_region(directory)
 
-    def remove(self, claim_uid: str) -> None:
-        """Remove the region of *claim_uid*; it need not be there."""
-        directory = self._directory / claim_uid
+    def remove(self, owner: str) -> None:
+        """Remove the region of *owner*; it need not be there."""
+        directory = self._directory / owner
         if directory.is_dir():
             with self._alone():
                 _remove(directory)
 
-    def claim_uids(self) -> set[str]:
-        """Return the claims that have a region."""
+    def owners(self) -> set[str]:
+        """Return whose regions there are."""
         if not self._directory.is_dir():
             return set()
         return {path.name for path in self._directory.iterdir() if path.is_dir()}

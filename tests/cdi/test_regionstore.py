@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cdi.region import REGION_SIZE
-from dra.regions import RegionStore
+from cdi.regionstore import RegionStore
 from tests.dra.disks import small_disk
 
 UID = "c1a10000-0000-4000-8000-000000000001"
@@ -29,7 +29,7 @@ def mounting(tmp_path: Path) -> Iterator[RegionStore]:
         pass
     store = RegionStore(tmp_path / "regions", "/host/regions")
     yield store
-    for uid in store.claim_uids():
+    for uid in store.owners():
         store.remove(uid)
 
 
@@ -46,7 +46,7 @@ def test_a_region_is_a_file_for_everybody_in_a_directory_for_nobody(tmp_path: Pa
     assert file.stat().st_size == REGION_SIZE
     assert file.stat().st_mode & 0o777 == 0o666
     assert file.parent.stat().st_mode & 0o022 == 0
-    assert store.claim_uids() == {UID}
+    assert store.owners() == {UID}
     assert not store.bounded
 
 
@@ -108,7 +108,7 @@ def test_removal_leaves_nothing(mounting: RegionStore, tmp_path: Path) -> None:
     with (tmp_path / "regions" / UID / "region.cache").open("rb"):
         mounting.remove(UID)
     mounting.remove(UID)
-    assert mounting.claim_uids() == set()
+    assert mounting.owners() == set()
     assert not (tmp_path / "regions" / UID).exists()
 
 
@@ -127,12 +127,12 @@ def test_removal_of_a_plain_region_leaves_nothing(tmp_path: Path) -> None:
     store.ensure(UID)
     (tmp_path / "regions" / UID / ".region.cache.tmp").touch()
     store.remove(UID)
-    assert store.claim_uids() == set()
+    assert store.owners() == set()
 
 
 def test_there_are_no_regions_before_the_first(tmp_path: Path) -> None:
     """The directory need not exist."""
-    assert plain(tmp_path / "missing").claim_uids() == set()
+    assert plain(tmp_path / "missing").owners() == set()
 
 
 def test_two_instances_make_one_region(mounting: RegionStore, tmp_path: Path) -> None:
@@ -159,14 +159,14 @@ def test_two_instances_make_one_region(mounting: RegionStore, tmp_path: Path) ->
 _UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
-from dra.regions import RegionStore
+from cdi.regionstore import RegionStore
 
 os.chown(sys.argv[1], 65534, 65534)
 os.setuid(65534)
 store = RegionStore(Path(sys.argv[1]) / "regions", "/host")
 store.ensure("uid-1")
 store.ensure("uid-2")
-print(store.bounded, sorted(store.claim_uids()))
+print(store.bounded, sorted(store.owners()))
 """
 
 
