@@ -26,7 +26,8 @@ class ModeFile:
     def read(self) -> Mode | None:
         """Return the mode, `None` when it cannot be told."""
         try:
-            return Mode(self._path.read_text(encoding="ascii").strip())
+            text = self._path.read_text(encoding="ascii").strip()
+            return Mode(text) if text else None
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
