@@ -57,6 +57,7 @@ RecoveryWord = Literal[
 ]
 """What the driver advises, in the order of NVML's numbers."""
 
+_BUS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 Symbol = Annotated[str, Field(pattern=r"^(nvml[A-Za-z0-9]+(_v\d+)?|all)$")]
 Errors = dict[Symbol, Reason]
 """C function, with or without its version, or `all`, and how it fails."""
@@ -86,19 +87,34 @@ class XidEntry(_Strict):
     """UUID of the MIG device that it hit; one that is not there stands for one that was."""
 
 
+class ProcessEntry(_Strict):
+    """A process that computes or draws on a GPU."""
+
+    pid: int = Field(gt=0)
+    memory_mib: int | None = Field(default=0, ge=0)
+    """`null` where the driver does not know."""
+    graphics: bool = False
+    partition: str | None = None
+    """UUID of the MIG device on which it runs."""
+
+
 class GpuEntry(_Strict):
     """One GPU, or *count* of them that differ only in what follows from their index."""
 
     profile: str
     count: int = Field(default=1, gt=0)
     uuid: str | None = Field(default=None, pattern=r"^GPU-[A-Za-z0-9-]+$")
-    pci: str | None = Field(default=None, pattern=r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+    pci: str | None = Field(default=None, pattern=rf"^{_BUS}$")
     minor: int | None = Field(default=None, ge=0)
     name: str | None = Field(default=None, min_length=1, max_length=95)
     memory_mib: int | None = Field(default=None, gt=0)
     numa_node: int = Field(default=0, ge=-1)
     pcie_root: str = Field(default="pci0000:00", pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}$")
     compute_mode: ComputeModeWord = "default"
+    nvlinks: list[Annotated[str, Field(pattern=rf"^(switch|down|{_BUS})$")]] = Field(
+        default_factory=list
+    )
+    """What is at the end of each NVLink: a switch, the GPU of a bus id, or nothing that is up."""
     mig: list[Partition] | None = None
     """Absent: MIG mode is off; empty: on, without partitions."""
     errors: Errors = Field(default_factory=dict)
@@ -108,6 +124,11 @@ class GpuEntry(_Strict):
     """An old GPU does not."""
     recovery_action: RecoveryWord | int | None = "none"
     """What the driver advises; `null` for a driver that gives no advice for this GPU."""
+    processes: list[ProcessEntry] = Field(default_factory=list)
+    """Their memory is what is used of the GPU."""
+    utilization_percent: int | None = Field(default=0, ge=0)
+    """`null` for a GPU that does not tell, as one with partitions does not."""
+    memory_utilization_percent: int = Field(default=0, ge=0)
 
     @field_validator("profile")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 
 import pynvml
 
+from sim import nvml_processes
 from sim.gpufile import RecoveryWord
 from sim.nvml_memory import (
     NvmlFailureError,
@@ -140,7 +141,7 @@ def memory_v2(_node: Node, device: Target, result: Any) -> None:
     check_version(info, pynvml.nvmlMemory_v2)
     _fill_memory(device, info)
     info.reserved = _reserved(device)
-    info.free -= info.reserved
+    info.free = max(0, info.free - info.reserved)
 
 
 def _fill_memory(device: Target, info: Any) -> None:
@@ -149,17 +150,17 @@ def _fill_memory(device: Target, info: Any) -> None:
         raise NvmlFailureError("NOT_SUPPORTED")
     if device.instance is not None:
         total_mib = device.instance.profile.memory_mib
-    info.total = info.free = total_mib * _MIB
-    info.used = 0
+    info.total = total_mib * _MIB
+    info.used = min(total_mib, _used_mib(device)) * _MIB
+    info.free = info.total - info.used
+
+
+def _used_mib(device: Target) -> int:
+    return sum(each.memory_mib or 0 for each in nvml_processes.running(device))
 
 
 def _reserved(device: Target) -> int:
     return 0 if device.instance is not None else device.gpu.memory_reserved_mib * _MIB
-
-
-def processes(_node: Node, _device: Target, found: Any, _infos: Any) -> None:
-    """Answer that no process runs: nothing computes on a simulated GPU."""
-    write(found, 0)
 
 
 def field_values(_node: Node, device: Target, count: Any, values: Any) -> None:
@@ -215,8 +216,7 @@ DEVICE: Final[dict[str, Callable[..., None]]] = {
     "nvmlDeviceGetPciInfo_v3": pci_info,
     "nvmlDeviceGetMemoryInfo": memory,
     "nvmlDeviceGetMemoryInfo_v2": memory_v2,
-    "nvmlDeviceGetComputeRunningProcesses_v3": processes,
-    "nvmlDeviceGetGraphicsRunningProcesses_v3": processes,
     "nvmlDeviceGetTopologyCommonAncestor": common_ancestor,
     "nvmlDeviceGetFieldValues": field_values,
+    **nvml_processes.DEVICE,
 }

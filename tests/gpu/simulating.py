@@ -11,14 +11,14 @@ from sim import nvml
 
 
 @contextmanager
-def simulated(text: str) -> Iterator[None]:
-    """Let the binding see the GPUs that *text* describes."""
+def simulated(text: str) -> Iterator[Path]:
+    """Let the binding see the GPUs that *text* describes; yields the file that says so."""
     with TemporaryDirectory() as directory:
         path = Path(directory) / "gpus.yaml"
         path.write_text(text, encoding="utf-8")
         nvml.install(path)
         try:
-            yield
+            yield path
         finally:
             nvml.uninstall()
 
