@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pynvml
 
-from sim import nvml_devices, nvml_mig
+from sim import nvml_devices, nvml_links, nvml_mig
 from sim.nvml_events import Events
 from sim.nvml_memory import NvmlFailureError, handle_number
 from sim.nvml_node import Node
@@ -68,7 +68,8 @@ class Library:
             "nvmlShutdown": self._shutdown,
         }
         self._system = {**sessions, **nvml_devices.SYSTEM, **events}
-        self._device = {**nvml_devices.DEVICE, **nvml_mig.DEVICE, **device_events}
+        self._device = {**nvml_devices.DEVICE, **nvml_mig.DEVICE, **nvml_links.DEVICE}
+        self._device |= device_events
 
     def __getattr__(self, symbol: str) -> _Symbol | Callable[[int], bytes]:
         if symbol == "nvmlErrorString":
