@@ -8,10 +8,14 @@ all that is left.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from extender.model import DeviceUsage, NodeUsage
+from extender.single import small
 from hami.devices import MigAllocation, MigPlacement, PodDevice, Slots
 from hami.requests import NVIDIA
 
@@ -21,8 +25,7 @@ UNTOLD: Final = MigPlacement(start=0, size=1 << 30)
 _NEURON: Final = "AWSNeuron"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class Use(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is taken of one device."""
 
     slots: int = 0
@@ -50,19 +53,17 @@ Uses = Mapping[str, Mapping[str, Use]]
 """By vendor's word, then by UUID."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Booking:
+class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one pod takes of its node."""
 
     uid: str
     uses: Uses
     mig: tuple[MigAllocation, ...] = ()
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The pod's, for rules that look at neighbours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unaccounted:
+class Unaccounted(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a pod was given and that its node cannot carry."""
 
     word: str
@@ -143,6 +144,20 @@ def steady(
         word: _ledger(word, slots, init_count, sidecars).steady()
         for word, slots in slots_by_word.items()
     }
+
+
+def compact(uses: Uses) -> Uses:
+    """Return the same in less memory: most pods use one device, and many the same of it."""
+    return small({word: small(_shared(by_uuid)) for word, by_uuid in uses.items()})
+
+
+def _shared(by_uuid: Mapping[str, Use]) -> dict[str, Use]:
+    return {uuid: _use(use.slots, use.memory_mib, use.cores) for uuid, use in by_uuid.items()}
+
+
+@lru_cache(maxsize=4096)
+def _use(slots: int, memory_mib: int, cores: int) -> Use:
+    return Use(slots=slots, memory_mib=memory_mib, cores=cores)
 
 
 def quota_amounts(word: str, uses: Mapping[str, Use]) -> tuple[int, int]:

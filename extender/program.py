@@ -5,15 +5,15 @@ kube-scheduler beside it ends at the same time and asks nothing more.
 """
 
 import asyncio
-import gc
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from extender import collecting
 from extender.binding import Binder, BindPace
 from extender.callers import Callers
 from extender.calls import Calls
@@ -32,7 +32,9 @@ from kube.client import Client
 from kube.config import ClientConfig, load_config
 from kube.events import EventRecorder
 from kube.listener import Listener, bind
-from kube.tls import CertificateWatch, PairFiles, ServingContext
+
+if TYPE_CHECKING:
+    from kube.tls import ServingContext
 
 log = structlog.get_logger(__name__)
 
@@ -106,7 +108,7 @@ class Program:
         """Serve until `stop`, and end in order; raises when a part has failed."""
         sys.setswitchinterval(_SWITCH_S)
         log.info("extender started", port=self.port, metrics_port=self.metrics_port)
-        with self._beside():
+        with self._beside(), collecting.seldom():
             async with asyncio.TaskGroup() as group:
                 services = [*self._parts.services, self._tidy_memory]
                 if self._refit_tls is not None:
@@ -181,6 +183,9 @@ class Program:
             ),
         ]
         if settings.refit_accounts and self._parts.refitter is not None:
+            # What reads certificates is large, and most extenders have none.
+            from kube.tls import ServingContext  # noqa: PLC0415
+
             self._refit_tls = ServingContext()
             listening = self._bound(settings.refit_address, settings.refit_port)
             listeners.append(
@@ -240,6 +245,8 @@ class Program:
         settings = self._settings
         if self._refit_tls is None:
             return
+        from kube.tls import CertificateWatch, PairFiles  # noqa: PLC0415
+
         watch = CertificateWatch(
             PairFiles(settings.tls_cert_file, settings.tls_key_file), self._refit_tls
         )
@@ -251,5 +258,4 @@ class Program:
         """Take what was read at first out of the sight of the garbage collector."""
         while self._parts.state.not_synced() is not None:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.1)
-        gc.collect()
-        gc.freeze()
+        collecting.settle()

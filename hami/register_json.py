@@ -4,7 +4,8 @@ All fields are left out where they are zero, so that absent means zero (HAMi v2.
 `MarshalNodeDevices` in `pkg/device/devices.go`).
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hami import gojson
@@ -20,6 +21,7 @@ _DEVICE: Final = frozenset(
     }
 )
 _PROFILE: Final = frozenset({"name", "memoryMB", "core", "sliceCount", "placements"})
+_NOTHING: Final[Mapping[str, Any]] = {}
 PLACEMENT: Final = frozenset({"start", "size"})
 UINT32_MAX: Final = 2**32 - 1
 _WHOLE_CORES: Final = frozenset({"Vastai", "Biren"})
@@ -42,18 +44,18 @@ def write(devices: Sequence[RegisteredDevice]) -> str:
 def _device(fields: Fields, word: str) -> RegisteredDevice:
     return RegisteredDevice(
         word=word,
-        uuid=fields.text("id", needed=True),
+        uuid=sys.intern(fields.text("id", needed=True)),
         index=fields.integer("index"),
         count=fields.integer("count"),
         memory_mib=fields.integer("devmem"),
         cores=100 if word in _WHOLE_CORES else fields.integer("devcore"),
-        type=fields.text("type"),
+        type=sys.intern(fields.text("type")),
         numa=fields.integer("numa", low=-INT64_MAX - 1, high=INT64_MAX),
-        mode=fields.text("mode"),
+        mode=sys.intern(fields.text("mode")),
         mig_profiles=tuple(map(_profile, fields.objects("migProfiles", _PROFILE))),
         healthy=fields.flag("health"),
         # HAMi reads none of NVIDIA's.
-        custom={} if word == NVIDIA else fields.mapping("custominfo"),
+        custom=_NOTHING if word == NVIDIA else fields.mapping("custominfo"),
     )
 
 

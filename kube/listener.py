@@ -10,12 +10,15 @@ that is about to end says so: the client opens its next connection elsewhere.
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn import Config, Server
 
 from kube.connections import BoundedProtocol
-from kube.tls import ServingContext
+
+if TYPE_CHECKING:
+    # Programs that serve no TLS do without what reads certificates.
+    from kube.tls import ServingContext
 
 _KEEP_ALIVE_S: Final = 120
 _BACKLOG: Final = 1024
@@ -44,7 +47,7 @@ class Listener(Server):
         self,
         app: Application,
         listening: socket.socket,
-        tls: ServingContext | None,
+        tls: "ServingContext | None",
         *,
         finish_s: float,
         protocol: type[BoundedProtocol] = BoundedProtocol,

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
@@ -33,10 +34,11 @@ from kube.errors import (
     api_error,
 )
 from kube.objects import JsonObject, ObjectKey
+from kube.paging import pages
 from kube.store import Change, ChangeKind, Store, UnwantedError
 from kube.watch import Watch
 
-__all__ = ["Change", "ChangeKind", "ObjectKey", "Pace", "Reflector", "UnwantedError"]
+__all__ = ["Change", "ChangeKind", "ObjectKey", "Pace", "Parsing", "Reflector", "UnwantedError"]
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +55,7 @@ _WAITED_OUT = (
 
 T = TypeVar("T")
 
-_PAGE: Final = 200
+_LIMIT: Final = 200
 _JOIN_S: Final = 0.8
 _HELD_S: Final = 1.0
 _SUSPECT_AFTER: Final = 5
@@ -73,6 +75,20 @@ class Pace:
     """How long to wait at least while the server has no such kind."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsing:
+    """How bytes become objects; a reader of large objects may leave out what it does not look at.
+
+    Both raise `ValueError` for what is no such message. Every object must have its `metadata`, and
+    that the name, namespace, UID and resource version.
+    """
+
+    page: Callable[[bytes], JsonObject] = json.loads
+    """Of a list; `items` may be any iterable."""
+    event: Callable[[bytes], JsonObject] = json.loads
+    """One line of a watch; errors are read whole."""
+
+
 class Reflector(Generic[T]):
     """Runs in one thread, which also calls *on_change*, *on_connected* and *on_renewed*."""
 
@@ -87,8 +103,14 @@ class Reflector(Generic[T]):
         on_connected: Callable[[], None] | None = None,
         on_renewed: Callable[[], None] | None = None,
         pace: Pace | None = None,
+        parsing: Parsing | None = None,
+        limit: int = _LIMIT,
+        eager: bool = False,
     ) -> None:
         """Prepare; *params* are selectors, *decode* may raise to have an object left out.
+
+        A list is read in pages of *limit* objects. If *eager*, the first is told of while it is
+        read, and `items` then returns what was told so far.
 
         *on_connected* is called when a watch is open that does not follow one which lasted as
         long as it was asked to: the server at the other end may be another one. *on_renewed* is
@@ -100,6 +122,7 @@ class Reflector(Generic[T]):
         self._on_change = on_change
         self._on_connected, self._on_renewed = on_connected, on_renewed
         self._pace = pace or Pace()
+        self._parsing, self._limit, self._eager = parsing or Parsing(), limit, eager
         self._store = Store(decode)
         self._backoff = Backoff(self._pace.first_wait_s, self._pace.max_wait_s)
         self._synced = threading.Event()
@@ -168,8 +191,7 @@ class Reflector(Generic[T]):
 
     def _list_and_watch(self) -> None:
         if self._version is None:
-            changes = self._store.replace(self._listed())
-            self._tell(changes)
+            self._list()
             self._synced.set()
             self._fruitless = 0
         asked_s = _spread(self._pace.watch_s)
@@ -205,21 +227,27 @@ class Reflector(Generic[T]):
                 return
         self._progress |= time.monotonic() - opened_s >= _HELD_S
 
+    def _list(self) -> None:
+        if not self._eager or self._synced.is_set() or len(self._store):
+            self._tell(self._store.replace(self._listed()))
+            return
+        for item in self._listed():
+            self._tell(self._store.put(item))
+
     def _listed(self) -> Iterator[JsonObject]:
-        params = self._params | {"limit": str(_PAGE)}
-        while True:
-            page = json.loads(self._client.get(self._path, params))
-            yield from page.get("items") or []
-            if not (token := page["metadata"].get("continue")):
-                self._version = str(page["metadata"]["resourceVersion"])
-                return
-            params["continue"] = token
+        version: str | None = None
+        params = self._params | {"limit": str(self._limit)}
+        for page in pages(partial(self._client.get, self._path), self._parsing.page, params):
+            version = str(page["metadata"]["resourceVersion"])
+            yield from page.get("items") or ()
+        self._version = version
 
     def _take(self, line: bytes) -> None:
-        event = json.loads(line)
+        event = self._parsing.event(line)
         kind, item = event["type"], event["object"]
         changes: list[Change[T]] = []
         if kind == "ERROR":
+            item = json.loads(line)["object"]
             raise api_error(int(item.get("code") or 500), json.dumps(item).encode())
         if kind == "DELETED":
             changes = self._store.drop(item)

@@ -57,6 +57,9 @@ class Store(Generic[T]):
         self._lock = threading.Lock()
         self._known: dict[ObjectKey, _Known[T]] = {}
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def items(self) -> dict[ObjectKey, T]:
         """Return a copy of all objects as of one moment."""
         with self._lock:

@@ -13,9 +13,11 @@ lead may be writing the binding still; so they count for a while longer and then
 import heapq
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from extender.model import Ask, Placement
 from extender.parts import Reservation
@@ -33,8 +35,7 @@ from kube.objects import ObjectKey
 _FADE_S: Final = 30.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Holder:
+class Holder(msgspec.Struct, kw_only=True, gc=False):
     """One pod and what is booked for it."""
 
     pod: WatchedPod | None = None

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from extender.state import parsing
 from extender.state.audit import Audit
 from extender.state.cluster import Cluster
 from extender.state.inbox import Inbox
@@ -30,7 +31,7 @@ from hami.deviceconfig import DeviceConfig
 from kube import paths
 from kube.client import MERGE_PATCH, Client
 from kube.errors import KubeError
-from kube.reflector import Change, Pace, Reflector
+from kube.reflector import Change, Pace, Parsing, Reflector
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,8 @@ _AUDIT_S: Final = 60.0
 _ASK_S: Final = 15.0
 _SETTLED_S: Final = 0.5
 _LOOK_S: Final = 0.05
+_LIMIT: Final = 500
+"""Objects of one page: a server far away makes each page wait, and each holds some megabytes."""
 
 T = TypeVar("T")
 
@@ -92,11 +95,13 @@ class Feed:
         self._opened_s: dict[Kind, float] = {}
         self._suspects: frozenset[str] = frozenset()
         nodes = {"labelSelector": node_selector} if node_selector else {}
-        self._nodes = self._of(Kind.NODES, paths.nodes(), read_node, self._node, nodes)
+        self._nodes = self._of(
+            Kind.NODES, paths.nodes(), read_node, self._node, nodes, parsing.NODES
+        )
         read = pod_reader(resource_names(cluster.config))
-        self._pods = self._of(Kind.PODS, paths.pods(), read, self._pod, {})
+        self._pods = self._of(Kind.PODS, paths.pods(), read, self._pod, {}, parsing.PODS)
         quotas = paths.resource("v1", "resourcequotas")
-        self._quotas = self._of(Kind.QUOTAS, quotas, read_quota, self._quota, {})
+        self._quotas = self._of(Kind.QUOTAS, quotas, read_quota, self._quota, {}, None)
 
     def start(self) -> None:
         """Begin to read."""
@@ -192,6 +197,7 @@ class Feed:
         decode: Callable[[JsonObject], T],
         take: Callable[[Change[T]], None],
         params: Mapping[str, str],
+        how: Parsing | None,
     ) -> Reflector[T]:
         def changed(change: Change[T]) -> None:
             self._inbox.put(partial(take, change))
@@ -207,6 +213,9 @@ class Feed:
             on_change=changed,
             on_connected=opened,
             pace=self._pace,
+            parsing=how,
+            limit=_LIMIT,
+            eager=True,
         )
 
     def _note_open(self, kind: Kind) -> None:

@@ -39,9 +39,9 @@ def held_by(pod: WatchedPod, backends: Sequence[Backend]) -> Held | None:
         return None
     booking = Booking(
         uid=pod.uid,
-        uses={word: _uses(pod, word, each) for word, each in slots.items()},
+        uses=accounting.compact({word: _uses(pod, word, each) for word, each in slots.items()}),
         mig=mig,
-        annotations={key: text for key, text in pod.annotations.items() if is_of_neighbour(key)},
+        annotations=_for_neighbours(pod.annotations),
     )
     return _of(pod, booking)
 
@@ -82,7 +82,7 @@ def booking_of(key: str, ask: Ask, placement: Placement) -> Booking:
     sidecars = [index for index, kind in enumerate(kinds) if kind is ContainerKind.SIDECAR]
     return Booking(
         uid=key,
-        uses=accounting.collapse(placement.slots, init_count, sidecars),
+        uses=accounting.compact(accounting.collapse(placement.slots, init_count, sidecars)),
         mig=placement.mig,
         annotations=_for_neighbours({**ask.annotations, **placement.annotations}),
     )
@@ -103,13 +103,18 @@ def held_for(ask: Ask, placement: Placement) -> Held:
 
 def reservation_of(ask: Ask, placement: Placement, backends: Mapping[str, Backend]) -> Reservation:
     """Return what a binding needs to know of a placement."""
+    written = written_annotations(placement, backends)
     return Reservation(
         uid=ask.uid,
         namespace=ask.namespace,
         name=ask.name,
         placement=placement,
         locks=frozenset(lock for word in placement.slots if (lock := backends[word].lock)),
-        annotations=written_annotations(placement, backends),
+        annotations=written,
+        version=ask.version,
+        foreign=frozenset(
+            key for key in ask.annotations if keys.is_scheduler_owned(key) and key not in written
+        ),
     )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from extender import accounting
 from extender.accounting import Booking, Unaccounted
 from extender.model import DeviceUsage, NodeUsage
@@ -22,8 +24,7 @@ Devices = Mapping[str, tuple[RegisteredDevice, ...]]
 """By vendor's word, in the order in which the node registers them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something booked on one node, or a reason why nobody can tell what is."""
 
     key: str

@@ -7,8 +7,9 @@ ask for devices nor hold any are nobody's business here.
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from hami import keys
 from hami.containers import JsonObject
@@ -16,12 +17,8 @@ from kube.store import UnwantedError
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _ALLOCATED: Final = "-devices-allocated"
-_KEPT: Final = keys.ALLOCATED | {
-    keys.NODE,
-    keys.BIND_PHASE,
-    keys.BIND_TIME,
-    keys.MIG_ALLOCATIONS,
-}
+_KEPT: Final = keys.ALLOCATED | {keys.NODE, keys.BIND_PHASE, keys.MIG_ALLOCATIONS}
+_OF_FEW_TEXTS: Final = frozenset({keys.NODE, keys.BIND_PHASE})
 _PREFIXES_OF_NODES: Final = (
     "hami.io/",
     "gpuslice.io/",
@@ -38,8 +35,7 @@ _PREFIX_OF_VENDORS: Final = ("metax-tech.com/",)
 """Annotations by which pods on one device get along or not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedNode:
+class WatchedNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A node, as far as devices are concerned: most of what stands on it is not."""
 
     name: str
@@ -51,8 +47,7 @@ class WatchedNode:
     allocatable: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedPod:
+class WatchedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod that asks for devices or holds some."""
 
     uid: str
@@ -92,8 +87,7 @@ class WatchedPod:
         return self.annotations.get(keys.NODE, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedQuota:
+class WatchedQuota(msgspec.Struct, frozen=True, kw_only=True):
     """What one ResourceQuota bounds."""
 
     namespace: str
@@ -213,8 +207,11 @@ def _objects(where: Mapping[str, Any], key: str) -> list[Any]:
 
 def _texts(value: Any, is_kept: Callable[[str], bool]) -> dict[str, str]:
     """Return a map of texts; quantities that are numbers in JSON become texts."""
-    said = _mapping(value).items()
-    return {sys.intern(key): str(text) for key, text in said if is_kept(key)}
+    return {
+        sys.intern(key): sys.intern(str(text)) if key in _OF_FEW_TEXTS else str(text)
+        for key, text in _mapping(value).items()
+        if is_kept(key)
+    }
 
 
 def _is_of_devices(key: str) -> bool:

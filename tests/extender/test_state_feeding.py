@@ -4,10 +4,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from extender.state.cluster import Cluster

@@ -1,13 +1,16 @@
 """The reflector with a server that behaves well."""
 
+import json
 import queue
 import threading
 from dataclasses import replace
 
 import pytest
 
-from kube.reflector import Change, Pace, Reflector
+from kube.objects import JsonObject
+from kube.reflector import Change, Pace, Parsing, Reflector
 from tests.fakes.scripted_collection import Collection, event, listing, pages, stream, thing
+from tests.fakes.scripted_server import Exchange
 from tests.kube.reflecting import (
     FAST,
     WAIT_S,
@@ -169,3 +172,109 @@ def test_a_listener_may_stop_it() -> None:
         assert stopped.wait(WAIT_S)
         reflector._thread.join(WAIT_S)
         assert not reflector._thread.is_alive()
+
+
+def test_an_eager_one_tells_of_its_first_list_page_by_page() -> None:
+    """What is on the first page is told before the second one comes, but not as complete."""
+    second = threading.Event()
+
+    def wait(exchange: Exchange) -> None:
+        assert second.wait(WAIT_S)
+        pages(listing(10, thing("b", 4, 2)))(exchange)
+
+    collection = Collection(
+        lists=[pages(listing(10, thing("a", 3, 1), following="more")), wait],
+        watches=[stream(then="hold")],
+    )
+    observed = Observed()
+    with reflecting(collection, observed, eager=True) as (reflector, _):
+        assert observed.next() == ("added", "a", None, 1)
+        assert not reflector.wait_synced(0)
+        second.set()
+        assert observed.next() == ("added", "b", None, 2)
+        assert reflector.wait_synced(WAIT_S)
+
+
+def test_an_eager_one_that_was_cut_off_tells_the_difference() -> None:
+    """What the list shows no more when it is read again is told as deleted."""
+    collection = Collection(
+        lists=[
+            pages(listing(10, thing("a", 3, 1), thing("b", 4, 2), following="more")),
+            lambda exchange: exchange.status(410, "Expired"),
+            pages(listing(20, thing("b", 4, 2), thing("c", 12, 3))),
+        ],
+        watches=[stream(then="hold")],
+    )
+    observed = Observed()
+    with reflecting(collection, observed, eager=True) as (reflector, _):
+        told = [observed.next() for _ in range(4)]
+        assert reflector.wait_synced(WAIT_S)
+        assert reflector.items() == {key("b"): 2, key("c"): 3}
+    assert told == [
+        ("added", "a", None, 1),
+        ("added", "b", None, 2),
+        ("deleted", "a", 1, None),
+        ("added", "c", None, 3),
+    ]
+
+
+def test_the_next_page_is_asked_for_while_one_is_taken() -> None:
+    """A page is on its way before the last object of the one before is decoded."""
+    asked = threading.Event()
+
+    def more(exchange: Exchange) -> None:
+        asked.set()
+        pages(listing(10))(exchange)
+
+    def slow(item: JsonObject) -> int:
+        assert asked.wait(WAIT_S)
+        return int(item["value"])
+
+    collection = Collection(
+        lists=[pages(listing(10, thing("a", 3, 1), following="more")), more],
+        watches=[stream(then="hold")],
+    )
+    with reflecting(collection, Observed(), decode=slow) as (reflector, _):
+        assert reflector.wait_synced(WAIT_S)
+        assert reflector.items() == {key("a"): 1}
+
+
+def test_bytes_can_be_read_in_another_way() -> None:
+    """Lists and events pass through the given functions; the limit of pages is the given one."""
+
+    def event_of(line: bytes) -> JsonObject:
+        said: JsonObject = json.loads(line)
+        said["object"] |= {"value": said["object"]["value"] + 100}
+        return said
+
+    def page_of(body: bytes) -> JsonObject:
+        said: JsonObject = json.loads(body)
+        return said | {"items": iter([{**each, "value": -1} for each in said["items"]])}
+
+    collection = Collection(
+        lists=[pages(listing(10, thing("a", 3, 1)))],
+        watches=[stream(event("ADDED", thing("b", 11, 5)), then="hold")],
+    )
+    observed = Observed()
+    parsing = Parsing(page=page_of, event=event_of)
+    with reflecting(collection, observed, parsing=parsing, limit=7) as (_, server):
+        assert observed.next() == ("added", "a", None, -1)
+        assert observed.next() == ("added", "b", None, 105)
+    assert lists_of(server)[0]["limit"] == "7"
+
+
+def test_errors_of_a_watch_are_read_whole() -> None:
+    """A reader that leaves fields out hides nothing of what the server says went wrong."""
+
+    def event_of(line: bytes) -> JsonObject:
+        return {"type": json.loads(line)["type"], "object": {}}
+
+    expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    collection = Collection(
+        lists=[pages(listing(10)), pages(listing(20, thing("a", 12, 2)))],
+        watches=[stream(event("ERROR", expired)), stream(then="hold")],
+    )
+    observed = Observed()
+    with reflecting(collection, observed, parsing=Parsing(event=event_of)) as (_, server):
+        assert observed.next() == ("added", "a", None, 2)
+    assert len(lists_of(server)) == 2
