@@ -2,10 +2,11 @@
 
 HAMi writes the devices when it filters; pods that are never bound carry them until then. Here the
 reservation is in memory, and a binding without one is refused: kube-scheduler tries the pod again.
-So is one for another pod of the name, a bound pod, or another node than was chosen; the API server
-checks the UID once more, since it stands in the PATCH and in the Binding.
+So is one for another pod of the name, a bound pod, another node than was chosen, or devices that
+are not there any more; the API server checks the UID once more, as it stands in both requests.
 
-What fails is taken back: see `extender.binding_rollback`.
+Requests that get no answer: see `extender.binding_writing`. What fails is taken back: see
+`extender.binding_rollback`.
 """
 
 import time
@@ -15,7 +16,8 @@ from typing import Final
 import structlog
 
 from extender.binding_attempt import Attempt, attempt
-from extender.binding_rollback import Rollback, may_be_carried_out
+from extender.binding_rollback import Rollback
+from extender.binding_writing import NotOursError, Writer
 from extender.calls import Calls
 from extender.gate import Gate
 from extender.locks import LockError, NodeLocks
@@ -68,10 +70,12 @@ class Binder:
         metrics: Metrics,
         events: EventRecorder | None,
         pace: BindPace,
+        busy: set[str] | None = None,
         tells_success: bool = False,
     ) -> None:
         """Without *locks* no device plugin is waited for.
 
+        *busy* is kept to the UIDs of pods of which nobody knows whether they are bound.
         kube-scheduler writes an Event for each binding; *tells_success* adds HAMi's own.
         """
         self._state, self._gate, self._calls, self._locks = state, gate, calls, locks
@@ -79,8 +83,15 @@ class Binder:
         self._tells_success = tells_success
         self._route = metrics.slow_route(PATH)
         self._under_way: set[str] = set()
+        self.busy = set[str]() if busy is None else busy
+        self._writer = Writer(calls, gate.leads)
         self._rollback = Rollback(
-            state=state, calls=calls, locks=locks, metrics=metrics, settle_s=pace.settle_s
+            state=state,
+            calls=calls,
+            locks=locks,
+            metrics=metrics,
+            busy=self.busy,
+            settle_s=pace.settle_s,
         )
 
     async def bind(self, args: BindingArgs) -> str:
@@ -144,7 +155,7 @@ class Binder:
         if self._state.node(args.node) is None:
             self._state.drop(uid)
             raise BindError("node_not_found", f'node "{args.node}" not found')
-        if uid in self._under_way or self._rollback.is_settling(uid):
+        if uid in self._under_way or uid in self.busy:
             raise BindError("under_way", f"pod {_shown(args)} is being bound already")
         return reservation
 
@@ -154,7 +165,7 @@ class Binder:
         try:
             await self._lock(tried)
             if (problem := self._void(tried.reservation)) is not None:
-                await self._rollback.unlock(tried)
+                await self._rollback.give_back(tried)
                 raise BindError("no_reservation", problem)
             await self._write(tried)
         finally:
@@ -179,25 +190,26 @@ class Binder:
             return self._gate.problem() or "another scheduler leads"
         if self._state.reservation(reservation.uid) != reservation:
             return f"the reservation of pod {reservation.namespace}/{reservation.name} is void"
-        return None
+        return self._state.objection(reservation.uid)
 
     async def _write(self, tried: Attempt) -> None:
         shown = f"pod {tried.namespace}/{tried.name}"
+        # From here on nobody but the outcome, or the watch, may end the reservation.
+        self._state.written(tried.uid)
+        self.busy.add(tried.uid)
+        step = "annotated"
         try:
-            await self._calls.change_pod(tried.namespace, tried.name, tried.metadata)
-        except KubeError as error:
-            await self._rollback.take_back(tried, annotated=may_be_carried_out(error))
-            text = f"{shown} cannot be annotated: {error}"
-            raise BindError("annotations", text, ours=True) from error
-        if not self._gate.leads():
-            await self._rollback.take_back(tried, annotated=True)
-            raise BindError("not_ready", self._gate.problem() or "another scheduler leads")
-        try:
-            await self._calls.bind(tried.namespace, tried.name, uid=tried.uid, node=tried.node)
-        except KubeError as error:
-            if not await self._rollback.is_bound_after_all(tried, error):
-                text = f"{shown} cannot be bound to {tried.node}: {error}"
-                raise BindError("binding", text, ours=True) from error
+            pod = await self._writer.annotate(tried)
+            step = f"bound to {tried.node}"
+            await self._writer.bind(tried, pod)
+        except (KubeError, NotOursError) as error:
+            if not await self._rollback.is_bound_after_all(tried):
+                code = "binding" if tried.may_be_written else "annotations"
+                text = f"{shown} cannot be {step}: {error}"
+                raise BindError(code, text, ours=True) from error
+        finally:
+            if not self._rollback.is_settling(tried.uid):
+                self.busy.discard(tried.uid)
         self._state.written(tried.uid)
 
     def _say(self, args: BindingArgs, type_: EventType, reason: str, text: str) -> None:

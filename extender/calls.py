@@ -63,16 +63,21 @@ class Calls:
         pod: JsonObject = json.loads(await self._call("get pod", self._client.get, path))
         return pod
 
-    async def change_pod(self, namespace: str, name: str, metadata: JsonObject) -> None:
-        """Merge *metadata* into a pod; its UID there makes it a condition."""
-        await self._patch("patch pod", pods(namespace, name), {"metadata": metadata})
+    async def change_pod(self, namespace: str, name: str, metadata: JsonObject) -> JsonObject:
+        """Merge *metadata* into a pod and return it; UID and version in there are conditions."""
+        patched = await self._patch("patch pod", pods(namespace, name), {"metadata": metadata})
+        pod: JsonObject = json.loads(patched)
+        return pod
 
-    async def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
-        """Bind a pod."""
+    async def bind(self, pod: JsonObject, node: str) -> None:
+        """Bind a *pod* that is still as it was read: its UID and version are conditions."""
+        kept = ("namespace", "name", "uid", "resourceVersion")
+        metadata = {key: pod["metadata"][key] for key in kept}
+        namespace, name = metadata["namespace"], metadata["name"]
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self._call("bind pod", self._client.create, pods(namespace, name, "binding"), body)

@@ -123,6 +123,7 @@ class NodeChooser:
             uid=metadata.get("uid") or "",
             valid=valid,
             annotations={key: value for key, value in texts if isinstance(value, str)},
+            version=str(metadata.get("resourceVersion") or ""),
         )
 
     def decide(self, ask: Ask, names: Names) -> Best | Told:

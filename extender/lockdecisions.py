@@ -1,6 +1,6 @@
 """What to do about the lock of a node that a binding wants: HAMi's rules, and who still counts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -44,6 +44,16 @@ class Taken:
         return self.uid if self.values.get(kind) == value else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockTimes:
+    """When locks end."""
+
+    expire: timedelta
+    """At which age any is void."""
+    bind_max: timedelta
+    """At which age that of a pod that is bound to no node is."""
+
+
 class Decider:
     """Decides by the node as it was last seen; raises `LockError` where nobody can."""
 
@@ -53,11 +63,12 @@ class Decider:
         state: State,
         metrics: Metrics,
         *,
-        expire: timedelta,
-        bind_max: timedelta,
+        times: LockTimes,
+        busy: Collection[str],
     ) -> None:
+        """Keep the locks of pods that are *busy*, by UID."""
         self._calls, self._state, self._metrics = calls, state, metrics
-        self._expire, self._bind_max = expire, bind_max
+        self._times, self._busy = times, busy
 
     async def decide(self, kind: Lock, wanted: Wanted, facts: NodeFacts, taken: Taken) -> Decision:
         """Return `SET`, `OURS`, `BREAK` or `WAIT`."""
@@ -87,7 +98,7 @@ class Decider:
             owner=wanted.owner,
             node=wanted.node,
             now=datetime.now(UTC),
-            timeout=self._expire,
+            timeout=self._times.expire,
             is_held_by_a_pod=is_held,
         )
 
@@ -95,17 +106,23 @@ class Decider:
         lock = nodelock.parse(value)
         if not isinstance(lock, NodeLock):
             return None
-        pod = self._state.pod(owner.namespace, owner.name)
-        if pod is None:
-            try:
-                pod = await self._calls.pod(owner.namespace, owner.name)
-            except NotFoundError:
-                return Gone.MISSING
-            except KubeError as error:
-                message = f"the owner of the lock of node {node} cannot be looked at: {error}"
-                raise LockError(message) from error
-        judge = Judge(node=node, bind_max=self._bind_max)
+        judge = Judge(node=node, bind_max=self._times.bind_max)
         taken_by = taken.by(Lock.SHARED, value)
+        pod = self._state.pod(owner.namespace, owner.name)
+        if pod is not None:
+            if pod.uid in self._busy:
+                return None
+            gone = judge.gone(lock, pod, now=datetime.now(UTC), taken_by=taken_by)
+            if gone is not Gone.UNBOUND:
+                return gone
+            # The watch may be late, and nobody takes the lock of a pod that is about to start.
+        try:
+            pod = await self._calls.pod(owner.namespace, owner.name)
+        except NotFoundError:
+            return Gone.MISSING
+        except KubeError as error:
+            message = f"the owner of the lock of node {node} cannot be looked at: {error}"
+            raise LockError(message) from error
         return judge.gone(lock, pod, now=datetime.now(UTC), taken_by=taken_by)
 
     def _broken(self, node: str, value: str, reason: Gone) -> None:

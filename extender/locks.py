@@ -8,7 +8,7 @@ nobody else waits meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 import structlog
 
 from extender.calls import Calls
-from extender.lockdecisions import Decider, LockError, Taken, Wanted
+from extender.lockdecisions import Decider, LockError, LockTimes, Taken, Wanted
 from extender.metrics import Metrics
 from extender.parts import NodeFacts, State
 from hami import cambriconlock, nodelock
@@ -59,12 +59,20 @@ class NodeLocks:
         *,
         expire_s: float,
         bind_max_s: float,
+        busy: Collection[str] = (),
     ) -> None:
-        """Take the age at which a lock is void, and how long a binding may take."""
+        """Take the age at which a lock is void, and how long a binding may take.
+
+        The locks of pods that are *busy*, by UID, are kept: they may be bound already.
+        """
         self._calls, self._state, self._metrics = calls, state, metrics
         self._expire = timedelta(seconds=expire_s)
         self._decider = Decider(
-            calls, state, metrics, expire=self._expire, bind_max=timedelta(seconds=bind_max_s)
+            calls,
+            state,
+            metrics,
+            times=LockTimes(expire=self._expire, bind_max=timedelta(seconds=bind_max_s)),
+            busy=busy,
         )
         self._lines: dict[str, _Line] = {}
         state.on_node(self._node_changed)
@@ -179,8 +187,14 @@ class NodeLocks:
             raise
         except KubeError as error:
             # It may be written all the same; only a lock that names us tells.
-            new = await self._refresh(line, wanted.node)
-            if Lock.SHARED not in values or not values.items() <= new.locks.items():
+            names_us = Lock.SHARED in values
+            try:
+                new = await self._refresh(line, wanted.node)
+            except LockError:
+                if names_us:
+                    await self.release(wanted, values)
+                raise
+            if not names_us or not values.items() <= new.locks.items():
                 message = f"node {wanted.node} cannot be locked: {error}"
                 raise LockError(message) from error
         self._note(line, wanted.node, new)

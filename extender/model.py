@@ -46,6 +46,8 @@ class Ask:
     uid: str
     valid: Valid
     annotations: Mapping[str, str]
+    version: str = ""
+    """The pod's resource version, where it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

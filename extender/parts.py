@@ -88,6 +88,10 @@ class Reservation:
     """Which locks of the node a binding must hold, by the vendors whose devices are in it."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """All keys of all vendors with the devices; not `vgpu-node`, times and phase."""
+    version: str = ""
+    """The resource version of the pod that was asked about; empty where nobody knows it."""
+    foreign: frozenset[str] = frozenset()
+    """Annotations of that pod that only schedulers write and that are none of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +158,9 @@ class State(Protocol):
 
     def reservation(self, uid: str) -> Reservation | None:
         """Return a live reservation."""
+
+    def objection(self, uid: str) -> str | None:
+        """Return why what is reserved for a pod cannot be given to it any more."""
 
     def hold(self, uid: str, seconds: float) -> None:
         """Keep a reservation for *seconds* from now at least."""

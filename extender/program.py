@@ -156,12 +156,13 @@ class Program:
     def _make_listeners(self) -> list[Listener]:
         settings, state, metrics = self._settings, self._parts.state, self.metrics
         probes = Probes(ready=self._not_ready, state=state, metrics=metrics)
+        busy = set[str]()
         filters = Filtering(
-            self._parts.chooser, self._gate, metrics, wait_ready_s=settings.wait_ready_s
+            self._parts.chooser, self._gate, metrics, wait_ready_s=settings.wait_ready_s, busy=busy
         )
         scheduler = scheduler_app(
             filters=filters,
-            binder=self._binder(),
+            binder=self._binder(busy),
             asked=Volcano(self._parts.chooser, metrics),
             probes=probes,
             body_bytes=settings.body_bytes,
@@ -193,7 +194,7 @@ class Program:
             )
         return listeners
 
-    def _binder(self) -> Binder:
+    def _binder(self, busy: set[str]) -> Binder:
         settings, metrics = self._settings, self.metrics
         locks = NodeLocks(
             self._calls,
@@ -201,6 +202,7 @@ class Program:
             metrics,
             expire_s=settings.node_lock_expire_s,
             bind_max_s=settings.http_timeout_s + _BIND_SPARE_S,
+            busy=busy,
         )
         return Binder(
             state=self._parts.state,
@@ -210,6 +212,7 @@ class Program:
             metrics=metrics,
             events=self._events,
             pace=BindPace(lock_wait_s=settings.node_lock_retry_timeout_s),
+            busy=busy,
             tells_success=settings.success_events,
         )
 

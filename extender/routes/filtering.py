@@ -6,7 +6,7 @@ are in band, with status 200, as kube-scheduler reports those to the user.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import structlog
@@ -40,9 +40,17 @@ class Filtering:
     """Answers kube-scheduler's question."""
 
     def __init__(
-        self, chooser: Chooser, gate: Gate, metrics: Metrics, *, wait_ready_s: float
+        self,
+        chooser: Chooser,
+        gate: Gate,
+        metrics: Metrics,
+        *,
+        wait_ready_s: float,
+        busy: Collection[str] = (),
     ) -> None:
+        """Decide nothing about pods that are *busy*, by UID: they may be bound already."""
         self._chooser, self._gate, self._wait_ready_s = chooser, gate, wait_ready_s
+        self._busy = busy
         self._route = metrics.route(PATH)
         self._scored = metrics.route(PRIORITIZE_PATHS[0])
         self._allocations = metrics.allocations
@@ -111,6 +119,8 @@ class Filtering:
 
     def _choose(self, args: FilterArgs, pod: JsonObject) -> Answer:
         names = args.names or Names(b"[]")
+        if self._busy and _uid(pod) in self._busy:
+            return Failed("the pod is being bound, and nobody knows yet whether it is")
         answer = self._chooser.choose(pod, names)
         if isinstance(answer, Chosen) and answer.node not in names:
             log.error("node chosen that was not asked about", node=answer.node)
@@ -174,6 +184,11 @@ def _facts(answer: Answer, seconds: float) -> dict[str, object]:
             return {"reason": answer.reason[:_REASONS_MAX], "ms": ms}
         case NotAsked():
             return {"ms": ms}
+
+
+def _uid(pod: JsonObject) -> object:
+    metadata = pod.get("metadata")
+    return metadata.get("uid") if isinstance(metadata, dict) else None
 
 
 def _name(pod: JsonObject) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from extender.binding_rollback import may_be_carried_out
+from extender.binding_writing import may_be_carried_out
 from extender.callers import Caller, CallerError, Callers
 from extender.calls import Calls
 from extender.gate import Gate

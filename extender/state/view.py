@@ -1,6 +1,7 @@
 """The cluster as routes and bindings want to see it."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from extender.model import NodeUsage
 from extender.parts import NodeFacts, PodFacts, PodFigure, QuotaFigure, Reservation
@@ -59,6 +60,22 @@ class ClusterView:
         """Return a live reservation."""
         promise = self._cluster.promise(uid)
         return None if promise is None else promise.reservation
+
+    def objection(self, uid: str) -> str | None:
+        """Return why what is reserved for a pod cannot be given to it any more."""
+        promise = self._cluster.promise(uid)
+        place = None if promise is None else self._cluster.places.get(promise.held.node)
+        if promise is None or place is None:
+            return "nothing is reserved for it"
+        if (refusal := place.refusal()) is not None:
+            return refusal
+        devices = {} if place.usage is None else place.usage.devices
+        for word, slots in promise.reservation.placement.slots.items():
+            there = {each.device.uuid for each in devices.get(word, ())}
+            for device in chain.from_iterable(slots):
+                if device.uuid not in there:
+                    return f"{device.uuid} is not there any more"
+        return None
 
     def hold(self, uid: str, seconds: float) -> None:
         """Keep a reservation for *seconds* from now at least."""

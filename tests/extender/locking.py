@@ -1,9 +1,10 @@
 """A simulated cluster whose nodes are locked and whose pods are bound."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -42,6 +43,8 @@ class Scene:
     switch: Switch
     way: Way
     """By which bindings reach the API server."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of pods as they were created, by UID."""
 
     async def create_node(self, name: str, **annotations: str) -> None:
         """Create a node and wait until it is seen."""
@@ -61,14 +64,17 @@ class Scene:
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
         }
-        await asyncio.to_thread(self.client.create, pods("default"), item)
+        made = json.loads(await asyncio.to_thread(self.client.create, pods("default"), item))
         await until(lambda: ("default", name) in self.state.pods)
-        return self.state.pods["default", name].uid
+        uid: str = made["metadata"]["uid"]
+        self.versions[uid] = made["metadata"]["resourceVersion"]
+        return uid
 
     async def reserved(self, name: str, node: str = "gpu1", **options: Any) -> BindingArgs:
         """Create a pod with a reservation and return what kube-scheduler would ask."""
         uid = await self.create_pod(name)
-        self.state.reserve(reservation(name, node, uid=uid, **options))
+        version = self.versions[uid]
+        self.state.reserve(reservation(name, node, uid=uid, version=version, **options))
         return BindingArgs(pod_name=name, pod_namespace="default", pod_uid=uid, node=node)
 
     async def lock_of(self, node: str = "gpu1", key: str = LOCK) -> str | None:
@@ -118,9 +124,10 @@ async def scene(
         client, metrics = server.client("extender"), Metrics()
         token = server.call(server.server.token_for, "extender")
         state, switch = MemoryState(), Switch()
+        busy = set[str]()
         calling = Client(ClientConfig(host=url, token=lambda: token), user_agent="test")
         calls = Calls(calling, metrics)
-        locks = NodeLocks(calls, state, metrics, expire_s=300, bind_max_s=35)
+        locks = NodeLocks(calls, state, metrics, expire_s=300, bind_max_s=35, busy=busy)
         events = EventRecorder(client, "hami-scheduler", "host")
         with following(state, client):
             binder = Binder(
@@ -131,6 +138,7 @@ async def scene(
                 metrics=metrics,
                 events=events,
                 pace=BindPace(lock_wait_s=lock_wait_s, settle_s=settle_s),
+                busy=busy,
                 tells_success=tells_success,
             )
             yield Scene(

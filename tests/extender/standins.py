@@ -41,6 +41,7 @@ def reservation(
     node: str = "gpu1",
     *,
     uid: str = "",
+    version: str = "",
     locks: frozenset[Lock] = frozenset({Lock.SHARED}),
 ) -> Reservation:
     """Return what a pod of the default namespace would get."""
@@ -54,6 +55,7 @@ def reservation(
             "hami.io/vgpu-devices-to-allocate": "GPU-0,NVIDIA,1000,10:;",
             "hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,1000,10:;",
         },
+        version=version,
     )
 
 
@@ -66,6 +68,7 @@ class MemoryState:
     reservations: dict[str, Reservation] = field(default_factory=dict)
     confirmed: list[str] = field(default_factory=list)
     held: dict[str, float] = field(default_factory=dict)
+    objections: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
     figures: list[NodeUsage] = field(default_factory=list)
     quota_figures: list[QuotaFigure] = field(default_factory=list)
@@ -108,6 +111,10 @@ class MemoryState:
     def reservation(self, uid: str) -> Reservation | None:
         """Return one."""
         return self.reservations.get(uid)
+
+    def objection(self, uid: str) -> str | None:
+        """Return what the test says."""
+        return self.objections.get(uid)
 
     def hold(self, uid: str, seconds: float) -> None:
         """Note it."""
