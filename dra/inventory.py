@@ -71,8 +71,12 @@ class InventoryReader:
         changed: Callable[[Inventory], None],
         failed: Callable[[Ailment], None] = lambda _ailment: None,
         health: HealthRules | None = None,
+        ask: Callable[[Nvml, Inventory], None] = lambda _session, _inventory: None,
     ) -> None:
-        """Prepare; *changed* gets each new inventory, *failed* why there is none any more."""
+        """Prepare; *changed* gets each new inventory, *failed* why there is none any more.
+
+        Before *changed*, *ask* may ask the session for more; it should raise no `NvmlError`.
+        """
         self._sysfs = sysfs
         self._locate = locate
         self._edits = edits
@@ -80,6 +84,7 @@ class InventoryReader:
         self._region_host_path = region_host_path
         self._node = node
         self._changed = changed
+        self._ask = ask
         self._failed = failed
         self._watch = HealthWatch(health or HealthRules())
         self._stop: threading.Event | None = None
@@ -104,6 +109,8 @@ class InventoryReader:
         self._problem = ""
         if view is None:
             return
+        assert self._nvml is not None  # noqa: S101  # it was just read
+        self._ask(self._nvml, inventory)
         before, self._shown = self._shown, view
         self._node.set(view)
         for fault in inventory.faults:

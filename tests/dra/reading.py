@@ -30,6 +30,8 @@ class Machine:
     failures: list[Ailment] = field(default_factory=list)
     state: NodeState = field(default_factory=NodeState)
     edits: int = 0
+    asked: list[int] = field(default_factory=list)
+    """How many GPUs each time when the session was asked for more."""
     reader: InventoryReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,6 +54,7 @@ class Machine:
             node=self.state,
             changed=self.seen.append,
             failed=self.failures.append,
+            ask=lambda session, _inventory: self.asked.append(len(session.handles())),
         )
 
     @property

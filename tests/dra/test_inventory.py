@@ -50,6 +50,7 @@ def test_nothing_is_told_while_nothing_changes(machine: Machine) -> None:
     machine.has("gpus: [{profile: l4, count: 3}]")
     machine.reader.read()
     assert [len(inventory.gpus) for inventory in machine.seen] == [2, 3]
+    assert machine.asked == [2, 3]
 
 
 def test_one_bad_gpu_does_not_hide_the_other(machine: Machine) -> None:
