@@ -24,7 +24,12 @@ def read(text: str, word: str) -> tuple[RegisteredDevice, ...]:
 
 def write(devices: Sequence[RegisteredDevice]) -> str:
     """Return the form of nine fields; raises `ValueError` for a text with a separator."""
-    return "".join(map(_text, devices))
+    return "".join(_text(device, _NEW) for device in devices)
+
+
+def write_old(devices: Sequence[RegisteredDevice]) -> str:
+    """Return the form of seven fields: schedulers up to v2.4.1 read no other."""
+    return "".join(_text(device, _OLD) for device in devices)
 
 
 def _device(segment: str, word: str) -> RegisteredDevice:
@@ -56,7 +61,7 @@ def _flag(text: str) -> bool:
     return found
 
 
-def _text(device: RegisteredDevice) -> str:
+def _text(device: RegisteredDevice, count: int) -> str:
     fields = (
         device.uuid,
         str(device.count),
@@ -68,8 +73,8 @@ def _text(device: RegisteredDevice) -> str:
         str(device.index),
         device.mode,
     )
-    text = ",".join(fields)
-    if ":" in text or text.count(",") != _NEW - 1 or not device.uuid:
+    text = ",".join(fields[:count])
+    if ":" in text or text.count(",") != count - 1 or not device.uuid:
         message = f"{text!r} cannot be told apart"
         raise UnreadableError(message)
     return f"{text}:"

@@ -1,9 +1,10 @@
 """What the annotations of a node should say, and what has to be written for that: no I/O.
 
 HAMi's schedulers since v2.8 read the cards from JSON and take the number that kubelet offers for a
-sign of life. Those up to v2.7 read the colon form, and ask a question in the node's handshake that
-must be answered within 60 s (HAMi v2.7: `pkg/device/nvidia/device.go`). They ask again after every
-answer, so there is something to write as long as one of them runs, and not otherwise.
+sign of life. Those up to v2.7 read the colon form, of nine fields since v2.5 and of seven before;
+none reads more than it knows. They ask a question in the node's handshake that must be answered
+within 60 s (HAMi v2.7: `pkg/device/nvidia/device.go`), and ask again after every answer: there is
+something to write as long as one of them runs, and not otherwise.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,9 @@ class RegisterFormat(StrEnum):
 
     JSON = "json"
     COLON = "colon"
-    """For schedulers up to v2.7, which also get signs of life."""
+    """For schedulers of v2.5 to v2.7, which also get signs of life."""
+    COLON_7 = "colon-7"
+    """The same for those of v2.4."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ def announcement(
         register=_register(offer, form),
         score=encode_scores(scores) if has_scores and scores is not None else None,
         keeps_score=topology and scores is None,
-        answers=form is RegisterFormat.COLON,
+        answers=form is not RegisterFormat.JSON,
     )
 
 
@@ -86,6 +89,10 @@ def _is_to_answer(value: str | None, *, is_due: bool) -> bool:
 
 
 def _register(offer: Offer, form: RegisterFormat) -> str:
-    if form is RegisterFormat.COLON:
-        return register_colon.write(offer.cards)
-    return register_json.write(offer.cards)
+    match form:
+        case RegisterFormat.JSON:
+            return register_json.write(offer.cards)
+        case RegisterFormat.COLON:
+            return register_colon.write(offer.cards)
+        case RegisterFormat.COLON_7:
+            return register_colon.write_old(offer.cards)

@@ -51,8 +51,10 @@ class DevicePluginSettings(BaseProgramSettings):
     mofed_enabled: bool = Field(False, description="have the runtime add Mellanox's driver")
     numa_topology: bool = Field(False, description="tell kubelet to which NUMA node a GPU belongs")
 
-    register_format: Literal["json", "colon"] = Field(
-        "json", description="colon for schedulers of HAMi up to v2.7, with a sign of life for them"
+    register_format: Literal["json", "colon", "colon-7"] = Field(
+        "json",
+        description="colon for schedulers of HAMi up to v2.7, colon-7 for those of v2.4; both with "
+        "signs of life",
     )
     topology_score: bool = Field(
         False, description="say on the node how GPUs are linked, for the policy topology-aware"

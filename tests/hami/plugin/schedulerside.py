@@ -39,12 +39,27 @@ def new(annotations: Mapping[str, str]) -> list[Card]:
 
 def old(annotations: Mapping[str, str]) -> list[Card]:
     """Return what a scheduler from v2.5 to v2.7 reads: nine fields, then a colon."""
+    return [
+        _card(fields, index=int(fields[7]), mode=fields[8]) for fields in _split(annotations, 9)
+    ]
+
+
+def oldest(annotations: Mapping[str, str]) -> list[Card]:
+    """Return what a scheduler of v2.4 reads: seven fields, then a colon."""
+    return [_card(fields, index=0, mode="hami-core") for fields in _split(annotations, 7)]
+
+
+def _split(annotations: Mapping[str, str], count: int) -> list[list[str]]:
     text = annotations["hami.io/node-nvidia-register"]
     assert text.endswith(":")
-    cards = []
-    for segment in text[:-1].split(":"):
-        uuid, count, memory, cores, model, numa, health, index, mode = segment.split(",")
-        assert health in {"true", "false"}
-        numbers = int(count), int(memory), int(cores)
-        cards.append(Card(uuid, *numbers, model, int(numa), health == "true", int(index), mode))
-    return cards
+    found = [segment.split(",") for segment in text[:-1].split(":")]
+    assert all(len(fields) == count for fields in found)
+    return found
+
+
+def _card(fields: list[str], *, index: int, mode: str) -> Card:
+    uuid, count, memory, cores, model, numa, health = fields[:7]
+    assert health in {"true", "false"}
+    return Card(
+        uuid, int(count), int(memory), int(cores), model, int(numa), health == "true", index, mode
+    )

@@ -93,6 +93,20 @@ def test_any_cards(cards: list[RegisteredDevice]) -> None:
     assert [card.memory_mib for card in new] == [card.memory_mib for card in cards]
 
 
+def test_schedulers_of_v2_4() -> None:
+    """They read seven fields and nothing else, and want signs of life as those after them do."""
+    found = written(RegisterFormat.COLON_7)
+    read = schedulerside.oldest({REGISTER: text(found, REGISTER)})
+    assert [(card.uuid, card.memory_mib, card.healthy) for card in read] == [
+        ("GPU-a", 40960, True),
+        ("GPU-b", 40960, False),
+    ]
+    assert text(found, HANDSHAKE).startswith("Reported ")
+    decoded = decode_register(NVIDIA, text(found, REGISTER), node_name="n")
+    assert isinstance(decoded, tuple)
+    assert [card.uuid for card in decoded] == ["GPU-a", "GPU-b"]
+
+
 def test_new_schedulers_get_no_handshake() -> None:
     """Schedulers since v2.8 need no sign of life, and their question stays as it is."""
     for value in ({}, {HANDSHAKE: "Requesting_2026-11-30 06:59:59"}):
