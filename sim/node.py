@@ -151,6 +151,10 @@ class NodeHandle:
         """Return the endpoints of registered plugins by driver."""
         return self._node.kubelet.registered_drivers() if self._node.kubelet else {}
 
+    def device_plugins(self) -> dict[str, str]:
+        """Return the socket of the device plugin in use for each resource."""
+        return self._node.kubelet.device_plugins() if self._node.kubelet else {}
+
     def device_health(self) -> dict[DeviceKey, DeviceHealth]:
         """Return what plugins report of their devices, by driver, pool and device."""
         return self._node.kubelet.device_health() if self._node.kubelet else {}

@@ -1,7 +1,8 @@
 """The kubelet of one node: plugins, pods and what is left when it restarts.
 
 A restart loses what a process loses (plugin connections, which claims are prepared, timers) and
-keeps the checkpoint, the sockets of plugins and the running containers.
+keeps the checkpoints, the sockets of DRA plugins and the running containers. Sockets of device
+plugins it removes.
 """
 
 import asyncio
@@ -18,12 +19,15 @@ from sim.apiserver.api import Api
 from sim.apiserver.errors import GoneError, StatusError
 from sim.kubelet.claiminfo import ClaimCache
 from sim.kubelet.claims import ClaimManager
+from sim.kubelet.devicemanager import DeviceManager
 from sim.kubelet.errors import ClaimError, KubeletError
 from sim.kubelet.events import PodEvents
 from sim.kubelet.health import DeviceHealth, DeviceKey, HealthCache, HealthWatch, choose_health
 from sim.kubelet.nodeobject import node_object, register_node
+from sim.kubelet.nodestatus import NodeStatus
 from sim.kubelet.plugin import Plugin
 from sim.kubelet.plugins import Plugins
+from sim.kubelet.podresources import PodResources
 from sim.kubelet.podworker import PodWorker, Services
 from sim.kubelet.registration import Registrar
 from sim.kubelet.release import Release
@@ -85,6 +89,11 @@ class Kubelet:
             for driver in plugins.drivers()
         }
 
+    def device_plugins(self) -> dict[str, str]:
+        """Return the socket of the device plugin in use for each resource; from any thread."""
+        process = self._process
+        return process.devices.plugins() if process else {}
+
     def device_health(self) -> dict[DeviceKey, DeviceHealth]:
         """Return what plugins report of their devices; from any thread."""
         process = self._process
@@ -110,9 +119,25 @@ class _Process:
             release=config.release,
             seed=config.seed,
         )
+        self.devices = DeviceManager(
+            config.root / "device-plugins",
+            self._active_pods,
+            release=config.release,
+            timing=config.timing,
+            seed=config.seed,
+        )
+        self._pod_resources = PodResources(
+            config.root / "pod-resources",
+            lambda: list(self._workers.values()),
+            self.devices,
+            self._claims.cache,
+            release=config.release,
+        )
+        self._status = NodeStatus(api, config.node, self.devices.node_resources, config.timing)
         self._services = Services(
             api=api,
             claims=self._claims,
+            devices=self.devices,
             runtime=runtime,
             events=PodEvents(api, config.node),
             timing=config.timing,
@@ -135,7 +160,11 @@ class _Process:
             host_ip=config.host_ip,
         )
         await register_node(self._api, node)
+        if self.devices.is_new:
+            await self._status.reset()
         await self._delete_slices(None)
+        self.devices.start()
+        self._pod_resources.start()
         registrar = Registrar(
             registry,
             self.plugins,
@@ -144,7 +173,13 @@ class _Process:
             on_added=self._plugin_added,
             on_removed=self._plugin_removed,
         )
-        for job in (registrar.run, self._monitor.run, self._watch_pods, self._reconcile_claims):
+        for job in (
+            registrar.run,
+            self._monitor.run,
+            self._status.run,
+            self._watch_pods,
+            self._reconcile_claims,
+        ):
             self._spawn(job)
 
     async def stop(self) -> None:
@@ -156,6 +191,8 @@ class _Process:
             watch.stop()
         for watch in self._health_watches.values():
             await asyncio.to_thread(watch.join)
+        await self._pod_resources.stop()
+        await self.devices.stop()
 
     def _spawn(self, job: Any) -> None:
         task = asyncio.create_task(self._guarded(job))
@@ -183,7 +220,7 @@ class _Process:
         present = {pod["metadata"]["uid"] for pod in pods}
         for uid in set(self._workers) - present:
             self._workers[uid].update(None)
-        for pod in pods:
+        for pod in sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp"))):
             self._take("MODIFIED", pod)
         for uid in {view.pod.uid for view in self._runtime.containers()} - set(self._workers):
             # Deleted while no kubelet ran; its claims go in the reconcile loop.
@@ -216,6 +253,9 @@ class _Process:
                     await self._claims.unprepare_gone(uid)
                 except KubeletError as error:
                     log.warning("claims of a gone pod kept", pod_uid=uid, error=str(error))
+
+    def _active_pods(self) -> set[str]:
+        return {uid for uid, worker in self._workers.items() if not worker.ended}
 
     async def _get_claim(self, namespace: str, name: str) -> JsonObject:
         try:

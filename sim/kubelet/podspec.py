@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kube.objects import JsonObject
+from sim.kubelet.deviceoptions import DeviceOptions
 from sim.runtime.container import MountView, PodRef
 from sim.runtime.inject import on_host
 from sim.runtime.runtime import ContainerRequest
@@ -47,17 +48,23 @@ def request(
     *,
     root: Path,
     cdi_devices: tuple[str, ...],
+    plugins: DeviceOptions,
     restart_count: int,
 ) -> ContainerRequest:
-    """Return what the runtime is asked for; *root* is where the node's files lie."""
+    """Return what the runtime is asked for; *root* is where the node's files lie.
+
+    What the pod says itself comes after what device *plugins* say, and wins.
+    """
     return ContainerRequest(
         pod=pod_ref(pod),
         container=container["name"],
         image=container.get("image", ""),
         command=(*container.get("command", []), *container.get("args", [])),
-        env=dict(_env(pod, container)),
-        mounts=tuple(_mounts(pod, container, root)),
-        cdi_devices=cdi_devices,
+        env={**plugins.env, **dict(_env(pod, container))},
+        mounts=(*plugins.mounts, *_mounts(pod, container, root)),
+        cdi_devices=(*cdi_devices, *plugins.cdi_devices),
+        devices=plugins.devices,
+        annotations=plugins.annotations,
         restart_count=restart_count,
     )
 

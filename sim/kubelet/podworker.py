@@ -1,5 +1,6 @@
-"""One pod's life on a node: claims prepared, containers started, and all of it undone.
+"""One pod's life on a node: devices given, claims prepared, containers started, and it all undone.
 
+A pod that cannot have the devices of plugins that it asks for is rejected and never tried again.
 Claims are prepared before the sandbox, once per sandbox; they are unprepared after the last
 container has stopped and before the pod's final status or removal (kubelet: `pkg/kubelet`).
 """
@@ -16,7 +17,8 @@ from kube.objects import JsonObject
 from sim.apiserver.api import Api
 from sim.apiserver.errors import StatusError
 from sim.kubelet.claims import ClaimManager
-from sim.kubelet.errors import KubeletError
+from sim.kubelet.devicemanager import DeviceManager
+from sim.kubelet.errors import DeviceError, KubeletError
 from sim.kubelet.events import PodEvents, now
 from sim.kubelet.podspec import exit_after_s, is_sidecar, request
 from sim.kubelet.podstatus import (
@@ -27,7 +29,7 @@ from sim.kubelet.podstatus import (
     waiting_status,
 )
 from sim.kubelet.timing import Timing, backoff
-from sim.runtime.container import ContainerView
+from sim.runtime.container import ContainerView, State
 from sim.runtime.errors import ContainerError
 from sim.runtime.runtime import Runtime
 
@@ -35,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 
 _ENDED: Final = ("Succeeded", "Failed")
+_REJECTED: Final = "UnexpectedAdmissionError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class Services:
 
     api: Api
     claims: ClaimManager
+    devices: DeviceManager
     runtime: Runtime
     events: PodEvents
     timing: Timing
@@ -54,13 +58,21 @@ class PodWorker:
 
     def __init__(self, pod: JsonObject, services: Services, *, pod_ip: str) -> None:
         self.uid: str = pod["metadata"]["uid"]
+        self.ended = pod.get("status", {}).get("phase") in _ENDED
+        """Whether nothing of it runs, now or later."""
         self._pod = pod
         self._services = services
         self._pod_ip = pod_ip
         self._gone = False
         self._changed = asyncio.Event()
         self._last_status: JsonObject = {}
+        self._rejection: JsonObject = {}
         self._ran = dict(_restart_counts(pod))
+
+    @property
+    def pod(self) -> JsonObject:
+        """Return the newest state of the pod's object that is known."""
+        return self._pod
 
     def update(self, pod: JsonObject | None) -> None:
         """Take note of the pod's newest state; `None` when the object is gone."""
@@ -72,7 +84,7 @@ class PodWorker:
 
     async def run(self) -> None:
         """Work until the pod is gone from the node."""
-        if self._pod.get("status", {}).get("phase") not in _ENDED:
+        if not self.ended and await self._admitted():
             await self._retried("pod sync failed", self._bring_up, until_leaving=True)
             await self._live()
         await self._take_down()
@@ -108,6 +120,23 @@ class PodWorker:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), timeout_s)
 
+    async def _admitted(self) -> bool:
+        """Give the pod the devices it asks for, or reject it."""
+        running = {one.container for one in self._views() if one.state is State.RUNNING}
+        try:
+            await self._services.devices.admit(self._pod, running=running)
+        except DeviceError as error:
+            self.ended = True
+            message = f"Allocate failed due to {error}, which is unexpected"
+            log.warning("pod rejected", pod_uid=self.uid, reason=message)
+            await self._services.events.warn(self._pod, _REJECTED, message)
+            self._rejection = {
+                "phase": "Failed",
+                "reason": _REJECTED,
+                "message": f"Pod was rejected: {message}",
+            }
+        return not self.ended
+
     async def _bring_up(self) -> None:
         try:
             if not self._services.runtime.has_sandbox(self.uid):
@@ -119,31 +148,35 @@ class PodWorker:
             await self._report(waiting=("ContainerCreating", ""))
             raise
         try:
-            self._start_containers()
+            await self._start_containers()
         except (ContainerError, KubeletError) as error:
+            # Kubelet fails before it asks the runtime, or the runtime does.
+            kind = "Config" if isinstance(error, KubeletError) else ""
             await self._services.events.warn(self._pod, "Failed", f"Error: {error}")
-            await self._report(waiting=("CreateContainerError", str(error)))
+            await self._report(waiting=(f"CreateContainer{kind}Error", str(error)))
             raise
         await self._report()
 
-    def _start_containers(self) -> None:
+    async def _start_containers(self) -> None:
         spec, runtime = self._pod["spec"], self._services.runtime
         for container in spec.get("initContainers", []):
-            self._start(container)
+            await self._start(container)
             if not is_sidecar(container):
                 runtime.exit(self.uid, container["name"], exit_code=0)
         for container in spec["containers"]:
-            self._start(container)
+            await self._start(container)
 
-    def _start(self, container: JsonObject) -> None:
+    async def _start(self, container: JsonObject) -> None:
         runtime = self._services.runtime
         if runtime.find(self.uid, container["name"]) is not None:
             return
+        plugins = await self._services.devices.options(self._pod, container, runtime.root)
         wanted = request(
             self._pod,
             container,
             root=runtime.root,
             cdi_devices=self._services.claims.cdi_devices(self._pod, container),
+            plugins=plugins,
             restart_count=self._ran.get(container["name"], -1) + 1,
         )
         runtime.start(wanted)
@@ -172,16 +205,19 @@ class PodWorker:
         for view in self._views():
             runtime.exit(self.uid, view.container, exit_code=0)
         await self._retried("pod not unprepared", self._unprepare)
+        self.ended = True
         await self._retried("final status not written", self._report_end)
         await self._until_leaving()
         await self._retried("pod not removed", self._remove)
         runtime.remove_pod(self.uid)
 
     async def _unprepare(self) -> None:
+        if self._rejection and not self._views():
+            return
         await self._services.claims.unprepare(self._pod)
 
     async def _report_end(self) -> None:
-        if self._views():
+        if self._views() or self._rejection:
             await self._report()
 
     async def _remove(self) -> None:
@@ -202,7 +238,7 @@ class PodWorker:
         """Write the pod's status where it differs from the last one written."""
         if self._gone:
             return
-        status = self._status(waiting)
+        status = self._rejection or self._status(waiting)
         if status == self._last_status:
             return
         meta = self._pod["metadata"]

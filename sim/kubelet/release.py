@@ -1,4 +1,4 @@
-"""What differs between the kubelets of Kubernetes releases, seen from a DRA plugin."""
+"""What differs between the kubelets of Kubernetes releases, seen from a plugin."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +34,16 @@ class Release:
     knows_node_operations: bool = True
     """Whether a claim that skips node operations is refused for want of the feature gate."""
     knows_share_id: bool = True
+    keeps_endpoints: bool = True
+    """Whether several device plugins of a resource stand side by side, each known by its socket,
+    where older kubelets know one, and take the end of any connection for the end of that (since
+    1.37)."""
+    spares_claim_resources: bool = True
+    """Whether resources that a claim serves are none of the device plugins' (since 1.35)."""
+    lists_active_pods: bool = True
+    """Whether the pod resources of ended pods are left out of the list (since 1.34)."""
+    tells_claims: bool = True
+    """Whether pod resources name claims, and one pod can be asked for (by default since 1.34)."""
 
 
 def release(version: str) -> Release:
@@ -60,4 +70,8 @@ def release(version: str) -> Release:
         health_ends_unimplemented=minor >= 37,
         knows_node_operations=minor >= 37,
         knows_share_id=minor >= 35,
+        keeps_endpoints=minor >= 37,
+        spares_claim_resources=minor >= 35,
+        lists_active_pods=minor >= 34,
+        tells_claims=minor >= 34,
     )

@@ -57,11 +57,12 @@ async def call(
     method: "UnaryUnaryMultiCallable[Request, Response]",
     request: Request,
     *,
-    timeout_s: float,
+    timeout_s: float | None,
 ) -> Response:
     """Call a unary *method* of a stub and return its response; raise `CallError`.
 
-    Cancelling the task cancels the call, as a client that goes away does.
+    Cancelling the task cancels the call, as a client that goes away does. No *timeout_s* waits for
+    ever.
     """
     future = method.future(request, timeout=timeout_s)
     try:
@@ -74,6 +75,13 @@ async def call(
         raise CallError(name, grpc.StatusCode.CANCELLED, "call cancelled") from error
     finally:
         future.cancel()
+
+
+def go_status(code: grpc.StatusCode, details: str) -> str:
+    """Return a status as Go's gRPC writes it into an error."""
+    words = {grpc.StatusCode.OK: "OK", grpc.StatusCode.CANCELLED: "Canceled"}
+    name = words.get(code, code.name.title().replace("_", ""))
+    return f"rpc error: code = {name} desc = {details}"
 
 
 def close_later(channel: grpc.Channel) -> None:

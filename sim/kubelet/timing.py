@@ -1,7 +1,8 @@
 """How long a kubelet waits; the values are those of Kubernetes 1.36 unless told otherwise.
 
 Polling stands in for fsnotify and for kubelet's 1 s reconciler, so registration is quicker here
-than on a node. Pod syncs are retried sooner too: kubelet begins at about 10 s.
+than on a node. Pod syncs are retried sooner too: kubelet begins at about 10 s. So is the node's
+status with what device plugins offer: kubelet writes it every 10 s.
 """
 
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ class Timing:
     health_retry_s: float = 5.0
     health_timeout_s: float = 30.0
     """For devices whose plugin names no timeout of its own."""
+    node_status_s: float = 0.2
+    endpoint_grace_s: float = 300.0
+    """How long a resource keeps its capacity after its device plugin was lost."""
+    pre_start_timeout_s: float = 30.0
 
 
 def backoff(first_s: float, limit_s: float, failures: int) -> float:

@@ -4,7 +4,7 @@ A bind mount keeps both the path that the spec named on the node (`host_path`) a
 stands for it on this machine (`source`), since a simulated node's `/` is some directory here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
@@ -78,7 +78,9 @@ class ContainerView:
     hooks: tuple[HookView, ...] = ()
     additional_gids: tuple[int, ...] = ()
     cdi_devices: tuple[str, ...] = ()
-    """As kubelet asked for them, repeated names included."""
+    """As kubelet asked for them, repeated names included; those of annotations come last."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """The container's own, which a pod's object does not show."""
     state: State = State.RUNNING
     exit_code: int | None = None
     restart_count: int = 0

@@ -31,6 +31,15 @@ class DeviceRule:
     access: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostDevice:
+    """A device node that kubelet asks for, without CDI."""
+
+    path: str
+    host_path: str
+    permissions: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """A container while it is put together."""
@@ -84,6 +93,25 @@ def apply(draft: Draft, edits: Sequence[Edits]) -> None:
         _add_gids(draft, one.additional_gids)
     if any(one.mounts for one in edits):
         sort_mounts(draft)
+
+
+def add_host_device(draft: Draft, device: HostDevice) -> None:
+    """Put a device of the host into *draft*; raise `InjectionError` where it is not there."""
+    path = on_host(draft.host_root, device.host_path)
+    found = _look(path, device.host_path, needed=True) if path.exists() else None
+    if found is None:
+        message = f"lstat {device.host_path}: no such file or directory"
+        raise InjectionError(message)
+    view = DeviceView(
+        path=device.path,
+        host_path=device.host_path,
+        type=found.kind,
+        major=found.major,
+        minor=found.minor,
+        permissions=device.permissions,
+        file_mode=found.mode,
+    )
+    _add_device(draft, view)
 
 
 def check_mounts(draft: Draft) -> None:

@@ -1,7 +1,8 @@
 """The runtime of one node: makes containers, keeps them as data, leaves a file for each.
 
 The files (`<containers>/<pod uid>/<container>.json`) let other processes see what a container
-got. CDI directories are read again for every container, as containerd and CRI-O do.
+got. CDI directories are read again for every container, as containerd and CRI-O do. CDI names come
+in the request and in annotations of the container, whose keys begin with `cdi.k8s.io/`.
 """
 
 import shutil
@@ -16,7 +17,15 @@ import structlog
 
 from sim.runtime.cdi import resolve, scan
 from sim.runtime.container import ContainerView, MountView, PodRef, State, to_json
-from sim.runtime.inject import Draft, add_mount, apply, check_mounts, sort_mounts
+from sim.runtime.inject import (
+    Draft,
+    HostDevice,
+    add_host_device,
+    add_mount,
+    apply,
+    check_mounts,
+    sort_mounts,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +38,8 @@ _OWN_MOUNTS: Final = (
     MountView(container_path="/dev/shm", type="tmpfs"),  # noqa: S108  # a mount point, not a file
     MountView(container_path="/sys", type="sysfs", options=("ro",)),
 )
+
+_CDI_ANNOTATION: Final = "cdi.k8s.io/"
 
 _Key = tuple[str, str]
 
@@ -44,7 +55,16 @@ class ContainerRequest:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[MountView, ...] = ()
     cdi_devices: tuple[str, ...] = ()
+    devices: tuple[HostDevice, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
     restart_count: int = 0
+
+    @property
+    def cdi_names(self) -> tuple[str, ...]:
+        """Return all CDI names, those of annotations only where they are new."""
+        keys = sorted(key for key in self.annotations if key.startswith(_CDI_ANNOTATION))
+        noted = dict.fromkeys(name for key in keys for name in self.annotations[key].split(","))
+        return (*self.cdi_devices, *(name for name in noted if name not in self.cdi_devices))
 
 
 class Runtime:
@@ -72,7 +92,7 @@ class Runtime:
 
     def start(self, request: ContainerRequest) -> ContainerView:
         """Create a container and let it run; raise `ContainerError` when it cannot be made."""
-        edits = resolve(scan(self.cdi_dirs), request.cdi_devices)
+        edits = resolve(scan(self.cdi_dirs), request.cdi_names)
         draft = Draft(
             host_root=self.root,
             env={"PATH": _PATH, "HOSTNAME": request.pod.name, **request.env},
@@ -81,6 +101,8 @@ class Runtime:
         for mount in request.mounts:
             add_mount(draft, mount)
         sort_mounts(draft)
+        for device in request.devices:
+            add_host_device(draft, device)
         # CDI comes last, after everything that the pod asked for.
         apply(draft, edits)
         check_mounts(draft)
@@ -153,7 +175,8 @@ def _view(request: ContainerRequest, draft: Draft) -> ContainerView:
         devices=tuple(draft.devices),
         hooks=tuple(draft.hooks),
         additional_gids=tuple(draft.additional_gids),
-        cdi_devices=request.cdi_devices,
+        cdi_devices=request.cdi_names,
+        annotations=dict(request.annotations),
         started_at=_now(),
         restart_count=request.restart_count,
     )
