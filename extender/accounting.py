@@ -91,7 +91,7 @@ class Ledger:
             stays = self._stays.get(uuid, NOTHING)
             together = self._with_bits(stays + use, stays, use)
             if ends:
-                self._peaks[uuid] = self._larger(self._peaks.get(uuid, NOTHING), together)
+                self._peaks[uuid] = self.larger(self._peaks.get(uuid, NOTHING), together)
             else:
                 self._stays[uuid] = together
 
@@ -103,7 +103,7 @@ class Ledger:
         """Return what has to be there, by UUID in order."""
         stays, peaks = self._stays, self._peaks
         return {
-            uuid: self._larger(stays.get(uuid, NOTHING), peaks.get(uuid, NOTHING))
+            uuid: self.larger(stays.get(uuid, NOTHING), peaks.get(uuid, NOTHING))
             for uuid in sorted(stays.keys() | peaks.keys())
         }
 
@@ -116,7 +116,8 @@ class Ledger:
         extended.add(devices, ends=ends)
         return extended.effective()
 
-    def _larger(self, one: Use, two: Use) -> Use:
+    def larger(self, one: Use, two: Use) -> Use:
+        """Return what is enough for either."""
         return self._with_bits(one | two, one, two)
 
     def _with_bits(self, use: Use, one: Use, two: Use) -> Use:
@@ -158,6 +159,24 @@ def _shared(by_uuid: Mapping[str, Use]) -> dict[str, Use]:
 @lru_cache(maxsize=4096)
 def _use(slots: int, memory_mib: int, cores: int) -> Use:
     return Use(slots=slots, memory_mib=memory_mib, cores=cores)
+
+
+def most(one: Booking, two: Booking) -> Booking:
+    """Return what is enough for either, of the second's pod; instances of both are kept."""
+    uses = {
+        word: _most(word, one.uses.get(word, {}), two.uses.get(word, {}))
+        for word in {**one.uses, **two.uses}
+    }
+    mig = {(each.gpu_uuid, each.placement): each for each in (*one.mig, *two.mig)}
+    return msgspec.structs.replace(two, uses=compact(uses), mig=tuple(mig.values()))
+
+
+def _most(word: str, one: Mapping[str, Use], two: Mapping[str, Use]) -> dict[str, Use]:
+    ledger = Ledger(word)
+    return {
+        uuid: ledger.larger(one.get(uuid, NOTHING), two.get(uuid, NOTHING))
+        for uuid in sorted(one.keys() | two.keys())
+    }
 
 
 def quota_amounts(word: str, uses: Mapping[str, Use]) -> tuple[int, int]:

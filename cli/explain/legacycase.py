@@ -114,7 +114,7 @@ def cluster_of(
     moment = now
     for node in snapshot.nodes:
         cluster.put_node(read_node(node))
-    read = pod_reader(resource_names(config))
+    read = pod_reader(resource_names(config), [each.count_name for each in cluster.backends])
     for pod in snapshot.pods.values():
         try:
             cluster.put_pod(read(pod))

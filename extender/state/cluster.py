@@ -17,33 +17,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
-
 from extender.model import Ask, Placement
 from extender.parts import Reservation
 from extender.state import given
+from extender.state.bookings import Bookings, Holder
 from extender.state.bounds import Bounds, Room
 from extender.state.nodes import Nodes
 from extender.state.places import Held, Place, Places
 from extender.state.reading import WatchedNode, WatchedPod, WatchedQuota
 from extender.state.reservations import CONFIRMATION_S, DEADLINE_S, Promise, Promises
+from extender.state.trust import Trust
 from hami.backends import Backend, backends
 from hami.deviceconfig import DeviceConfig
 from hami.quota import quota_names
 from kube.objects import ObjectKey
 
 _FADE_S: Final = 30.0
-
-
-class Holder(msgspec.Struct, kw_only=True, gc=False):
-    """One pod and what is booked for it."""
-
-    pod: WatchedPod | None = None
-    written: Held | None = None
-    """By its annotations."""
-    void_at_s: float | None = None
-    """When these cease to count."""
-    booked: tuple[Held, ...] = ()
 
 
 class Cluster:
@@ -64,11 +53,13 @@ class Cluster:
         self._clock, self._reservation_s = clock, reservation_s
         self.bounds = Bounds(quota_names(config.nvidia, config.vendors))
         self.places = Places(self._place_changed)
+        self._bookings = Bookings(self.places, self.bounds)
         self._listeners: list[Callable[[Place], None]] = []
         self.nodes = Nodes(self.places, self.backends, wall)
         self._holders: dict[str, Holder] = {}
         self._uids: dict[ObjectKey, str] = {}
         self._promises = Promises()
+        self._trust = Trust(self.backends)
         self._voids: list[tuple[float, str]] = []
 
     def on_place(self, listener: Callable[[Place], None]) -> None:
@@ -95,8 +86,11 @@ class Cluster:
         holder = self._holders.setdefault(pod.uid, Holder())
         old, holder.pod = holder.pod, pod
         if old is None or old.says != pod.says:
-            holder.written = given.held_by(pod, self.backends)
-            holder.void_at_s = None
+            if old is not None and not self._is_moved(pod):
+                self._trust.change(old, pod)
+            holder.written, holder.void_at_s = self._trust.written(pod), None
+            if holder.written is not None and not pod.node:
+                self._trust.wait(pod, self._clock())
         if pod.is_over or self._is_confirmed(holder, pod):
             self._promises.drop(pod.uid)
         self._settle(pod.uid)
@@ -127,6 +121,11 @@ class Cluster:
         while self._voids and self._voids[0][0] <= now_s:
             _, uid = heapq.heappop(self._voids)
             self._settle(uid)
+        for pod in self._trust.overdue(now_s):
+            holder = self._holders.get(pod.uid)
+            if holder is not None and holder.pod is not None and holder.pod.says == pod.says:
+                holder.void_at_s = now_s
+                self._settle(pod.uid)
         self.nodes.look_again()
 
     # Promises
@@ -151,10 +150,7 @@ class Cluster:
         holder = self._holders.get(uid)
         if holder is None or not holder.booked:
             return ()
-        lifted, holder.booked = holder.booked, ()
-        for held in lifted:
-            self._release(held)
-        return lifted
+        return self._bookings.change(holder, ())
 
     def put_back(self, uid: str, lifted: tuple[Held, ...]) -> None:
         """Book again what was lifted."""
@@ -200,10 +196,15 @@ class Cluster:
             self._settle(uid)
 
     def drop_promises(self) -> None:
-        """Forget all promises but those to pods that are bound."""
+        """Forget all promises but those to pods that are bound, and believe what is written."""
         for promise in self._promises:
             if not promise.is_written:
                 self.drop_promise(promise.uid)
+        for uid in self._trust.forget_all():
+            holder = self._holders.get(uid)
+            if holder is not None and holder.pod is not None:
+                holder.written = self._trust.written(holder.pod)
+                self._settle(uid)
 
     # What is known
 
@@ -229,20 +230,13 @@ class Cluster:
 
     def reckoned(self, uid: str, holder: Holder) -> tuple[Held, ...]:
         """Return what should be booked for a pod, read from its annotations anew."""
-        written = None if holder.pod is None else given.held_by(holder.pod, self.backends)
+        written = None if holder.pod is None else self._trust.written(holder.pod)
         fresh = Holder(pod=holder.pod, written=written, void_at_s=holder.void_at_s)
         return self.wanted(uid, fresh, self._clock())
 
     def rebook(self, place: Place, expected: Sequence[Held]) -> None:
         """Book *expected* on a place, whatever is there."""
-        uids = {held.uid for held in (*place.held.values(), *expected)}
-        self.places.rebook(place, expected)
-        for uid in uids:
-            holder = self._holders.get(uid)
-            if holder is not None:
-                others = (held for held in holder.booked if held.node != place.name)
-                mine = (held for held in expected if held.uid == uid)
-                holder.booked = (*others, *mine)
+        self._bookings.replace(place, expected, self._holders)
 
     def wanted(self, uid: str, holder: Holder, now_s: float) -> tuple[Held, ...]:
         """Return what should be booked for a pod."""
@@ -256,29 +250,13 @@ class Cluster:
         """Book what should be, and nothing else."""
         holder = self._holders.setdefault(uid, Holder())
         wanted = self.wanted(uid, holder, self._clock())
-        had = holder.booked
-        for held in had:
-            if held not in wanted:
-                self._release(held)
-        for held in wanted:
-            if held not in had:
-                self._book(held)
-        holder.booked = wanted
+        self._bookings.change(holder, wanted)
         if holder.pod is None and not wanted:
             del self._holders[uid]
 
-    def _book(self, held: Held) -> None:
-        self.places.hold(held)
-        if held.booking is not None:
-            self.bounds.add(held.namespace, held.booking)
-
-    def _release(self, held: Held) -> None:
-        self.places.release(held)
-        if held.booking is not None:
-            self.bounds.add(held.namespace, held.booking, -1)
-
     def _drop_holder(self, uid: str) -> None:
         self._promises.drop(uid)
+        self._trust.forget(uid)
         holder = self._holders.get(uid)
         if holder is not None:
             holder.pod = holder.written = None
@@ -294,6 +272,15 @@ class Cluster:
         if holder.void_at_s is not None:
             return False
         return given.is_written(promise.reservation, pod, self._by_word)
+
+    def _is_moved(self, pod: WatchedPod) -> bool:
+        """Tell whether *pod* shows the move that it was promised."""
+        promise = self._promises.get(pod.uid)
+        return (
+            promise is not None
+            and promise.moves
+            and given.is_written(promise.reservation, pod, self._by_word)
+        )
 
     def _place_changed(self, place: Place) -> None:
         for listener in self._listeners:

@@ -98,7 +98,8 @@ class Feed:
         self._nodes = self._of(
             Kind.NODES, paths.nodes(), read_node, self._node, nodes, parsing.NODES
         )
-        read = pod_reader(resource_names(cluster.config))
+        counts = [each.count_name for each in cluster.backends]
+        read = pod_reader(resource_names(cluster.config), counts)
         self._pods = self._of(Kind.PODS, paths.pods(), read, self._pod, {}, parsing.PODS)
         quotas = paths.resource("v1", "resourcequotas")
         self._quotas = self._of(Kind.QUOTAS, quotas, read_quota, self._quota, {}, None)

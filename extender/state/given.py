@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from extender import accounting
 from extender.accounting import Booking, Use
 from extender.model import Ask, Placement
@@ -18,32 +20,48 @@ from hami.reading import Undecodable
 _NONE: Final[Mapping[str, str]] = {}
 _PROMISED: Final = "/promised"
 _UNREADABLE: Final = "cannot read its allocation"
+_UNTOLD: Final = "it runs here with devices of which nothing is written"
+_STRAYS: Final = "it is to be handed out other devices than it is said to have"
 
 
 def held_by(pod: WatchedPod, backends: Sequence[Backend]) -> Held | None:
     """Return what the annotations of *pod* say that it has, `None` where it has nothing.
 
-    What cannot be read, or was written for another node than the one it runs on, is a problem of
-    the node where it may have devices.
+    Where nobody can tell what a bound pod has, that is a problem of its node: what is written can't
+    be read, is missing, was written for another node, or is not what it is to be handed out.
     """
-    if not pod.planned_node or pod.is_over:
+    if pod.is_over or not (pod.node or pod.planned_node):
         return None
-    if pod.node and pod.node != pod.planned_node:
+    if pod.node and pod.planned_node not in {"", pod.node}:
         what = f"pod {pod} runs here, but its allocation is for {pod.planned_node}"
         return _of(pod, None, problem=what)
     given = _given(pod, backends)
     if isinstance(given, Undecodable):
-        return _of(pod, None, problem=f"pod {pod}: {_UNREADABLE}: {given}")
+        return _problem(pod, f"{_UNREADABLE}: {given}")
     slots, mig = given
     if not any(map(any, slots.values())) and not mig:
-        return None
+        return _problem(pod, _UNTOLD) if pod.is_running and pod.takes else None
     booking = Booking(
         uid=pod.uid,
         uses=accounting.compact({word: _uses(pod, word, each) for word, each in slots.items()}),
         mig=mig,
         annotations=_for_neighbours(pod.annotations),
     )
-    return _of(pod, booking)
+    return _of(pod, booking, problem=f"pod {pod}: {_STRAYS}" if pod.node and pod.strays else "")
+
+
+def joined(one: Held | None, two: Held | None) -> Held | None:
+    """Return the most that either says of each device, with the problem of the second."""
+    if one is None or one.booking is None:
+        return two
+    if two is None:
+        return one
+    booking = one.booking if two.booking is None else accounting.most(one.booking, two.booking)
+    return msgspec.structs.replace(two, booking=booking)
+
+
+def _problem(pod: WatchedPod, what: str) -> Held | None:
+    return _of(pod, None, problem=f"pod {pod}: {what}") if pod.node else None
 
 
 def _for_neighbours(annotations: Mapping[str, str]) -> Mapping[str, str]:
@@ -72,6 +90,7 @@ def _of(pod: WatchedPod, booking: Booking | None, *, problem: str = "") -> Held:
         name=pod.name,
         booking=booking,
         problem=problem,
+        is_bound=bool(pod.node),
     )
 
 

@@ -36,6 +36,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     booking: Booking | None
     problem: str = ""
     """Closes the node."""
+    is_bound: bool = False
+    """The pod runs there, so that a device of its that nobody knows may be busy."""
 
     @property
     def pod(self) -> str:
@@ -201,9 +203,11 @@ def blocked_by(complaints: Mapping[str, str]) -> str | None:
 
 def _book(usage: NodeUsage | None, held: Held, lost: frozenset[str]) -> str:
     """Add to *usage* and return why that closes the node, if it does."""
-    if held.problem or usage is None or held.booking is None:
+    if usage is None or held.booking is None:
         return held.problem
     missing = accounting.apply(usage, held.booking)
+    if held.problem or not held.is_bound:
+        return held.problem
     unknown = [each for each in missing if _matters(each, usage, lost)]
     return f"pod {held.pod} uses unknown {unknown[0].uuid}" if unknown else ""
 

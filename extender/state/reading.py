@@ -6,7 +6,8 @@ ask for devices nor hold any are nobody's business here.
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +17,9 @@ from hami.containers import JsonObject
 from kube.store import UnwantedError
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+_RUNNING: Final = "Running"
 _ALLOCATED: Final = "-devices-allocated"
+_TO_ALLOCATE: Final = "-devices-to-allocate"
 _KEPT: Final = keys.ALLOCATED | {keys.NODE, keys.BIND_PHASE, keys.MIG_ALLOCATIONS}
 _OF_FEW_TEXTS: Final = frozenset({keys.NODE, keys.BIND_PHASE})
 _PREFIXES_OF_NODES: Final = (
@@ -67,6 +70,10 @@ class WatchedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The positions of init containers that stay."""
     inits_done: bool
     """All its ordinary init containers have ended well, so only what stays is counted."""
+    takes: bool = False
+    """A container asks for a number of devices, as far as it is known how that is done."""
+    strays: bool = False
+    """What it is yet to be handed out is not among what it is said to have."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -74,12 +81,18 @@ class WatchedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def says(self) -> tuple[object, ...]:
         """Return all of which its bookings follow."""
-        return (self.node, self.is_over, self.inits_done, self.annotations)
+        told = (self.node, self.is_over, self.inits_done, self.annotations)
+        return (*told, self.strays, self.takes and self.is_running)
 
     @property
     def is_over(self) -> bool:
         """Tell whether it has ended and holds nothing any more."""
         return self.phase in _ENDED
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its containers have been started on a node."""
+        return bool(self.node) and self.phase == _RUNNING
 
     @property
     def planned_node(self) -> str:
@@ -110,21 +123,29 @@ def read_node(node: JsonObject) -> WatchedNode:
     )
 
 
-def pod_reader(resources: Collection[str]) -> Callable[[JsonObject], WatchedPod]:
-    """Return a decoder of pods that leaves out those with none of *resources* and no devices."""
-    wanted = frozenset(resources)
+def pod_reader(
+    resources: Collection[str], counts: Collection[str] = ()
+) -> Callable[[JsonObject], WatchedPod]:
+    """Return a decoder of pods that leaves out those that can have no devices.
+
+    *resources* are all names by which one asks for devices, *counts* those by which kubelet hands
+    them out. A pod that was given devices under a name that is not among them by now is kept; one
+    that names no resource of any device plugin has none, whatever is written on it.
+    """
+    wanted, counted = frozenset(resources), frozenset(counts)
 
     def read(pod: JsonObject) -> WatchedPod:
-        facts = read_pod(pod)
-        if not facts.planned_node and not _asks(pod, wanted):
+        facts = read_pod(pod, counted)
+        names = frozenset(_asked(pod))
+        if names.isdisjoint(wanted) and not (facts.planned_node and any(map(_is_extended, names))):
             raise UnwantedError
         return facts
 
     return read
 
 
-def read_pod(pod: JsonObject) -> WatchedPod:
-    """Return what is kept of *pod*."""
+def read_pod(pod: JsonObject, counted: frozenset[str] = frozenset()) -> WatchedPod:
+    """Return what is kept of *pod*; names in *counted* are of resources that are devices."""
     metadata, spec, status = pod["metadata"], _mapping(pod.get("spec")), _mapping(pod.get("status"))
     inits = _objects(spec, "initContainers")
     return WatchedPod(
@@ -140,6 +161,8 @@ def read_pod(pod: JsonObject) -> WatchedPod:
         init_containers=len(inits),
         sidecars=tuple(index for index, each in enumerate(inits) if _stays(each)),
         inits_done=_inits_done(inits, status),
+        takes=not counted.isdisjoint(_asked(pod)) if counted else False,
+        strays=_strays(_mapping(metadata.get("annotations"))),
     )
 
 
@@ -172,15 +195,32 @@ def is_of_neighbour(key: str) -> bool:
     return key.startswith(_PREFIX_OF_VENDORS)
 
 
-def _asks(pod: JsonObject, wanted: Collection[str]) -> bool:
+def _asked(pod: JsonObject) -> Iterator[str]:
+    """Yield the resources of which the containers want some."""
     spec = _mapping(pod.get("spec"))
     for section in ("initContainers", "containers"):
         for container in _objects(spec, section):
             resources = _mapping(container.get("resources"))
             for side in ("limits", "requests"):
-                if not _mapping(resources.get(side)).keys().isdisjoint(wanted):
-                    return True
+                amounts = _mapping(resources.get(side)).items()
+                yield from (name for name, amount in amounts if str(amount) != "0")
+
+
+def _strays(annotations: Mapping[str, Any]) -> bool:
+    """Tell whether a list of what is to be handed out has more than that of what was given.
+
+    Both are written alike, and a device plugin empties a place of the former when it is done.
+    """
+    for key, text in annotations.items():
+        if key.endswith(_TO_ALLOCATE):
+            told = annotations.get(key.removesuffix(_TO_ALLOCATE) + _ALLOCATED)
+            if text != told and _places(text) - _places(told):
+                return True
     return False
+
+
+def _places(text: object) -> Counter[str]:
+    return Counter(filter(None, text.split(";"))) if isinstance(text, str) else Counter()
 
 
 def _stays(container: Mapping[str, Any]) -> bool:

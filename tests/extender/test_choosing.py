@@ -336,6 +336,7 @@ def test_reasons_that_name_pods_are_one_token() -> None:
     world = World()
     bad = pod("bad", container(gpu=1), annotations={"hami.io/vgpu-node": "n"})
     bad["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = "GPU-a,NVIDIA:;"
+    bad["spec"]["nodeName"] = "n"
     world.put_nodes(node("n", [gpu("GPU-a")]))
     world.put_pods(bad)
     answer = world.filter(pod("p", container(gpu=1)), "n")

@@ -278,7 +278,7 @@ def test_binding_that_failed_counts_until_the_pod_asks_again() -> None:
     asking = pod("p", container(gpu=1, gpumem=9000))
     stale = written(asking, world.place(asking))
     world.put_pods(stale)
-    world.pass_time(1000)
+    world.pass_time(200)
     assert world.used("n") == {"GPU-a": (1, 9000, 0)}
     assert isinstance(world.filter(stale, "nowhere"), Unfit)
     world.pass_time(29)

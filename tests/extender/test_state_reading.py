@@ -52,13 +52,19 @@ def test_of_nodes_what_no_rule_reads_is_left_out() -> None:
 
 
 def test_pods_that_ask_or_have_are_wanted() -> None:
-    """A pod counts when a container names a resource, or when something is written on it."""
+    """A pod counts when a container names a resource, by whatever name where devices are on it."""
     read = pod_reader({"nvidia.com/gpu"})
     assert read(pod("asks", container(gpu=1))).name == "asks"
     assert read(pod("init", container(), inits=[container(gpu=1)])).name == "init"
-    assert read(pod("has", container(), annotations={"hami.io/vgpu-node": "n"})).name == "has"
-    with pytest.raises(UnwantedError):
-        read(pod("none", container(gpumem=1)))
+    has = {"hami.io/vgpu-node": "n"}
+    assert read(pod("has", container(gpumem=1), annotations=has)).name == "has"
+    for unwanted in (
+        pod("other", container(gpumem=1)),
+        pod("zero", container(gpu=0)),
+        pod("forged", container(), annotations=has),
+    ):
+        with pytest.raises(UnwantedError):
+            read(unwanted)
 
 
 def test_group_is_read_from_label_or_spec() -> None:
