@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _AT_START: Final = (50_000, 100, 1000)
-_LATER: Final = (5_000, 20, 100)
+_LATER: Final = (1_000, 10, 1_000)
 
 
 @contextmanager

@@ -6,26 +6,33 @@ between which decisions are made.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from itertools import islice
+from typing import Final, TypeVar
 
+import msgspec
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from extender.metrics import Metrics
 from extender.model import DeviceUsage, NodeUsage
 from extender.parts import State
+from hami.devices import PodDevice
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _MIB: Final = 1 << 20
-_PIECE: Final = 150
-"""Lines between two chances for others; well below a millisecond."""
+_PIECE: Final = 400
+"""Lines at a time; well below a millisecond."""
+_REST_S: Final = 0.0005
+"""Between two pieces, so that most questions find nothing under way; a scrape may take seconds."""
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _COMPUTE_UNITS: Final = "AMD"
 """The vendor whose cores are units and not percent."""
 
 Labels = tuple[tuple[str, str | int], ...]
 Sample = tuple[Labels, float]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +96,53 @@ _DEVICE_FAMILIES: Final = (
     ),
 )
 
+_POD_FAMILIES: Final[tuple[tuple[str, str, Callable[[PodDevice], int]], ...]] = (
+    (
+        "hami_vgpu_memory_allocated_bytes",
+        "Memory of a device that a pod was given.",
+        lambda device: device.memory_mib * _MIB,
+    ),
+    (
+        "hami_vgpu_core_allocated_ratio",
+        "Cores of a device that a pod was given.",
+        lambda device: device.cores,
+    ),
+)
+
 
 async def render(state: State, metrics: Metrics) -> AsyncIterator[bytes]:
     """Yield the text of all metrics; decisions may be made between two pieces."""
-    yield generate_latest(metrics.registry)
     nodes = tuple(state.usage())
+    await asyncio.sleep(0)
+    yield generate_latest(metrics.registry)
+    await asyncio.sleep(0)
     rows = await _rows(nodes)
     for family in _DEVICE_FAMILIES:
         async for piece in _written(family.name, family.help, _of_devices(family, rows)):
             yield piece
+    del rows
     for name, help_, samples in (
         ("hami_node_gpu_mig_instance_info", "An instance that was made.", _instances(nodes)),
         ("hami_resource_quota_used", "What a quota counts.", _quotas_used(state)),
         ("hami_resource_quota_limit", "What a quota allows.", _quota_limits(state)),
-        (
-            "hami_vgpu_memory_allocated_bytes",
-            "Memory of a device that a pod was given.",
-            _holdings(state, lambda mib, _cores: mib * _MIB),
-        ),
-        (
-            "hami_vgpu_core_allocated_ratio",
-            "Cores of a device that a pod was given.",
-            _holdings(state, lambda _mib, cores: cores),
-        ),
     ):
-        async for piece in _pieces(name, help_, samples):
+        async for piece in _written(name, help_, _of_samples(name, samples)):
+            yield piece
+    for name, help_, value in _POD_FAMILIES:
+        async for piece in _written(name, help_, _of_pods(name, value, state)):
             yield piece
 
 
-def _pieces(name: str, help_: str, samples: Iterable[Sample]) -> AsyncIterator[bytes]:
-    return _written(name, help_, (_line(name, labels, value) for labels, value in samples))
+async def _written(name: str, help_: str, pieces: Iterable[str]) -> AsyncIterator[bytes]:
+    yield f"# HELP {name} {help_}\n# TYPE {name} gauge\n".encode()
+    for piece in pieces:
+        yield piece.encode()
+        await asyncio.sleep(_REST_S)
+
+
+def _of_samples(name: str, samples: Iterable[Sample]) -> Iterator[str]:
+    for some in _portions(samples):
+        yield "".join([_line(name, labels, value) for labels, value in some])
 
 
 def _line(name: str, labels: Labels, value: float) -> str:
@@ -126,23 +150,21 @@ def _line(name: str, labels: Labels, value: float) -> str:
     return f'{name}{{{shown},zone="vGPU"}} {value}\n'
 
 
-async def _written(name: str, help_: str, samples: Iterable[str]) -> AsyncIterator[bytes]:
-    lines = [f"# HELP {name} {help_}\n# TYPE {name} gauge\n"]
-    for line in samples:
-        lines.append(line)
-        if len(lines) >= _PIECE:
-            yield "".join(lines).encode()
-            lines = []
-            await asyncio.sleep(0)
-    yield "".join(lines).encode()
+def _portions(items: Iterable[T], count: int = _PIECE) -> Iterator[list[T]]:
+    left = iter(items)
+    while some := list(islice(left, count)):
+        yield some
 
 
 def _escaped(text: str | int) -> str:
     return str(text).translate(_ESCAPES) if type(text) is str else str(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+_often: Final = lru_cache(maxsize=1024)(_escaped)
+"""For texts that stand in many lines."""
+
+
+class _Row(msgspec.Struct, gc=False):
     """A device and the labels that it has in all families, written once."""
 
     usage: DeviceUsage
@@ -151,27 +173,56 @@ class _Row:
 
 
 async def _rows(nodes: Iterable[NodeUsage]) -> list[_Row]:
-    rows = []
-    for node, usage in _devices(nodes):
-        device = usage.device
-        first = (
-            f'node="{_escaped(node)}",device_uuid="{_escaped(device.uuid)}",'
-            f'device_index="{device.index}"'
-        )
-        rows.append(_Row(usage, first, f'device_type="{_escaped(device.type)}",zone="vGPU"'))
-        if len(rows) % _PIECE == 0:
-            await asyncio.sleep(0)
+    rows: list[_Row] = []
+    for some in _portions(_devices(nodes)):
+        rows += [_row(node, usage) for node, usage in some]
+        await asyncio.sleep(_REST_S)
     return rows
 
 
-def _of_devices(family: _OfDevice, rows: Iterable[_Row]) -> Iterator[str]:
+def _row(node: str, usage: DeviceUsage) -> _Row:
+    device = usage.device
+    first = (
+        f'node="{_often(node)}",device_uuid="{_escaped(device.uuid)}",device_index="{device.index}"'
+    )
+    return _Row(usage, first, _last(device.type))
+
+
+@lru_cache(maxsize=1024)
+def _last(kind: str) -> str:
+    return f'device_type="{_escaped(kind)}",zone="vGPU"'
+
+
+def _of_devices(family: _OfDevice, rows: Sequence[_Row]) -> Iterator[str]:
     name, value_of, more = family.name, family.value, family.labels
-    for row in rows:
-        if (value := value_of(row.usage)) is not None:
-            device = row.usage.device
-            sizes = {"device_cores": device.cores, "device_memory_limit": device.memory_mib}
-            between = "".join([f'{key}="{sizes[key]}",' for key in more])
-            yield f"{name}{{{row.first},{between}{row.last}}} {value}\n"
+    for start in range(0, len(rows), _PIECE):
+        yield "".join(
+            [
+                f"{name}{{{row.first},{_sizes(row.usage, more)}{row.last}}} {value}\n"
+                for row in rows[start : start + _PIECE]
+                if (value := value_of(row.usage)) is not None
+            ]
+        )
+
+
+def _sizes(usage: DeviceUsage, labels: tuple[str, ...]) -> str:
+    if not labels:
+        return ""
+    sizes = {"device_cores": usage.device.cores, "device_memory_limit": usage.device.memory_mib}
+    return "".join([f'{label}="{sizes[label]}",' for label in labels])
+
+
+def _of_pods(name: str, value_of: Callable[[PodDevice], int], state: State) -> Iterator[str]:
+    for some in _portions(state.holdings(), _PIECE // 2):
+        yield "".join(
+            [
+                f'{name}{{namespace="{_often(each.namespace)}",node="{_often(each.node)}",'
+                f'pod="{_escaped(each.name)}",container_index="0",'
+                f'device_uuid="{_escaped(each.device.uuid)}",zone="vGPU"}} '
+                f"{value_of(each.device)}\n"
+                for each in some
+            ]
+        )
 
 
 def _devices(nodes: Iterable[NodeUsage]) -> Iterator[tuple[str, DeviceUsage]]:
@@ -220,18 +271,3 @@ def _quota_limits(state: State) -> Iterator[Sample]:
     for each in state.quotas():
         if each.limit is not None:
             yield (("namespace", each.namespace), ("quota_name", each.name)), each.limit
-
-
-def _holdings(state: State, value: Callable[[int, int], int]) -> Iterator[Sample]:
-    for each in state.holdings():
-        device = each.device
-        yield (
-            (
-                ("namespace", each.namespace),
-                ("node", each.node),
-                ("pod", each.name),
-                ("container_index", "0"),
-                ("device_uuid", device.uuid),
-            ),
-            value(device.memory_mib, device.cores),
-        )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
-_ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[2]
 
 
 class Process:
@@ -21,7 +21,7 @@ class Process:
         self.started_s = time.monotonic()
         self._child = subprocess.Popen(  # noqa: S603 - our own modules
             [sys.executable, "-m", *arguments],
-            cwd=_ROOT,
+            cwd=ROOT,
             env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sim.apiserver import kubeconfig
 from tests.bench.extender.asking import Connection, decoded, node_of
 from tests.bench.extender.cluster import Size, questions
-from tests.bench.processes import Process, running
+from tests.bench.processes import ROOT, Process, running
 from tests.patience import eventually
 from tests.ports import free_port
 
@@ -45,10 +46,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """A running API server and its kubeconfig."""
+    """A running API server and a folder for whoever asks it."""
 
     url: str
-    kubeconfig: Path
+    folder: Path
 
     def order(self, word: str, body: bytes = b"") -> bytes:
         """Send one of a benchmark's own requests."""
@@ -65,11 +66,9 @@ def api_server(folder: Path, size: Size) -> Iterator[Api]:
     """Run the API server of a cluster of that size."""
     port = free_port()
     words = [str(port), str(size.nodes), str(size.pods_per_gpu)]
-    path = folder / f"kubeconfig-{size}"
-    kubeconfig.write(path, url=f"http://{HOST}:{port}", user="bench", token="")
     with running(Process(["tests.bench.extender.api_server", *words], {})) as process:
         process.wait_line(lambda line: line.startswith("serving"))
-        yield Api(url=f"http://{HOST}:{port}", kubeconfig=path)
+        yield Api(url=f"http://{HOST}:{port}", folder=folder)
 
 
 @contextmanager
@@ -77,15 +76,15 @@ def extender(api: Api, size: Size, *, node_lock: bool = False) -> Iterator[Asked
     """Run the extender until it has answered once."""
     port, metrics_port = free_port(), free_port()
     flags: dict[str, Any] = {
-        "kubeconfig": api.kubeconfig,
         "address": HOST,
         "port": port,
         "metrics-address": HOST,
         "metrics-port": metrics_port,
     }
-    words = ["extender", *(f"--{name}={value}" for name, value in flags.items())]
+    words = ["tests.bench.extender.launched", api.url]
+    words += [f"--{name}={value}" for name, value in flags.items()]
     words += ["--no-leader-elect", "--node-lock" if node_lock else "--no-node-lock"]
-    with running(Process(words, {})) as process:
+    with running(Process(words, _with_bytecode(api.folder))) as process:
         url = f"http://{HOST}:{port}"
         first = next(questions(size, 100, 1, seed=-1))
         _first_answer(url, first, process)
@@ -115,6 +114,19 @@ def peer() -> tuple[Asked, Size] | None:
         return None
     url, nodes, pods = said.split(",")
     return Asked(name="peer", url=url), Size(nodes=int(nodes), pods_per_gpu=int(pods))
+
+
+def _with_bytecode(folder: Path) -> dict[str, str]:
+    """Return an environment in which all modules are compiled already, as in an image."""
+    made = {
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+    }
+    command = [sys.executable, "-m", "tests.bench.extender.launched", "", "--help"]
+    subprocess.run(  # noqa: S603 - our own module
+        command, cwd=ROOT, env={**os.environ, **made}, stdout=subprocess.DEVNULL, check=True
+    )
+    return made
 
 
 def listens(port: int) -> bool:

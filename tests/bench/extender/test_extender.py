@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from tests.bench.extender.cluster import (
 )
 from tests.bench.extender.programs import Api, Asked, api_server, extender, peer, reference
 from tests.bench.figures import Goal, median, show
+from tests.bench.processes import Process, running
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
@@ -74,13 +74,16 @@ def test_filter_while_pods_come_and_go(size: Size, tmp_path: Path) -> None:
     with api_server(tmp_path, size) as api, extender(api, size) as ours, _churning(api):
         took = _paced(ours, size, seed=2)
         show("G4", f"{size}_churn_alone_p99_ms", took.percentile(99), note="without scrapes")
+        cpu_s, began_s = ours.cpu_s(), time.monotonic()
         with _scraping(ours) as scrapes_ms:
             took = _paced(ours, size, seed=3)
+            busy = (ours.cpu_s() - cpu_s) / (time.monotonic() - began_s)
         goal = Goal(goal=5, floor=10)
         note = "400 questions, 42 % of the names, 200 pod events/s, a scrape/s"
         show("G4", f"{size}_churn_p50_ms", took.percentile(50))
         show("G4", f"{size}_churn_p99_ms", took.percentile(99), goal, note)
         show("G4", f"{size}_scrape_ms", median(scrapes_ms), note=f"{len(scrapes_ms)} scrapes")
+        show("G4", f"{size}_churn_cpu_percent", 100 * busy, note="of one CPU, of the extender")
 
 
 def _paced(asked: Asked, size: Size, *, seed: int) -> Took:
@@ -213,25 +216,15 @@ def _churning(api: Api) -> Iterator[None]:
 
 @contextmanager
 def _scraping(asked: Asked) -> Iterator[list[float]]:
-    """Scrape each second; the list fills with the milliseconds that scrapes take."""
-    ended, took_ms = threading.Event(), list[float]()
-
-    def scrape() -> None:
-        while not ended.wait(1.0):
-            began = time.perf_counter()
-            connection = HTTPConnection(asked.metrics_url, timeout=30)
-            connection.request("GET", "/metrics")
-            assert connection.getresponse().read()
-            connection.close()
-            took_ms.append((time.perf_counter() - began) * 1000)
-
-    thread = threading.Thread(target=scrape, daemon=True)
-    thread.start()
-    try:
+    """Scrape each second; the list is filled at the end, with milliseconds."""
+    took_ms = list[float]()
+    words = ["tests.bench.extender.scraping", asked.metrics_url]
+    with running(Process(words, {})) as scraper:
+        scraper.wait_line(lambda line: line.startswith("scraped"))
         yield took_ms
-    finally:
-        ended.set()
-        thread.join(35)
+        took_ms += [
+            float(line.split()[1]) for _, line in scraper.lines if line.startswith("scraped")
+        ]
 
 
 def _bind_all(asked: Asked, api: Api, size: Size) -> tuple[int, float]:
