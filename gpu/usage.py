@@ -70,6 +70,21 @@ def read_usage(nvml: Nvml) -> tuple[GpuUsage, ...]:
     )
 
 
+class UsageReader:
+    """Reads with the session of another, who opens and closes it."""
+
+    def __init__(self, session: Callable[[], Nvml | None]) -> None:
+        """Prepare; *session* returns `None` while there is none."""
+        self._session = session
+
+    def read(self) -> tuple[GpuUsage, ...]:
+        """Return what each GPU does; `NvmlError` while there is no session."""
+        nvml = self._session()
+        if nvml is None:
+            raise NvmlError("UNINITIALIZED", "nvmlInitWithFlags")
+        return read_usage(nvml)
+
+
 class _Asked:
     def __init__(self, nvml: Nvml, handle: Any) -> None:
         self._nvml = nvml
