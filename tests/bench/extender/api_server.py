@@ -270,6 +270,6 @@ async def serve(port: int, size: Size, rate: float) -> None:
 
 
 if __name__ == "__main__":
-    _port, _nodes, _pods = (int(word) for word in sys.argv[1:4])
+    _port, _nodes, _pods = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     _rate = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
     asyncio.run(serve(_port, Size(nodes=_nodes, pods_per_gpu=_pods), _rate))

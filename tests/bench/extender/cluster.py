@@ -30,15 +30,21 @@ class Size:
     """How large a cluster is."""
 
     nodes: int
-    pods_per_gpu: int
+    pods_per_gpu: float
+    """A whole number for each node at least."""
+
+    @property
+    def pods_per_node(self) -> int:
+        """How many pods run on each node."""
+        return round(GPUS * self.pods_per_gpu)
 
     @property
     def pods(self) -> int:
         """How many pods run in it."""
-        return self.nodes * GPUS * self.pods_per_gpu
+        return self.nodes * self.pods_per_node
 
     def __str__(self) -> str:
-        return f"{self.nodes}n_{self.pods_per_gpu}p"
+        return f"{self.nodes}n_{self.pods_per_gpu:g}p"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,7 @@ def uuid(node: int, gpu: int) -> str:
 
 def share(number: int, size: Size) -> Share:
     """Return what the pod of that number has."""
-    on_node = GPUS * size.pods_per_gpu
-    node, place = divmod(number, on_node)
+    node, place = divmod(number, size.pods_per_node)
     mixed = number * 40503 % 2**16 >> 4
     return Share(
         node=node,

@@ -113,7 +113,7 @@ def peer() -> tuple[Asked, Size] | None:
     if not said:
         return None
     url, nodes, pods = said.split(",")
-    return Asked(name="peer", url=url), Size(nodes=int(nodes), pods_per_gpu=int(pods))
+    return Asked(name="peer", url=url), Size(nodes=int(nodes), pods_per_gpu=float(pods))
 
 
 def _with_bytecode(folder: Path) -> dict[str, str]:

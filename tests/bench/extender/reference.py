@@ -97,5 +97,5 @@ async def _run(port: int, size: Size) -> None:
 
 
 if __name__ == "__main__":
-    _port, _nodes, _pods = (int(word) for word in sys.argv[1:4])
+    _port, _nodes, _pods = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     asyncio.run(_run(_port, Size(nodes=_nodes, pods_per_gpu=_pods)))

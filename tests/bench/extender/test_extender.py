@@ -26,6 +26,7 @@ from tests.bench.extender.cluster import (
     questions,
 )
 from tests.bench.extender.programs import Api, Asked, api_server, extender, peer, reference
+from tests.bench.extender.scraping import scrape
 from tests.bench.figures import Goal, median, show
 from tests.bench.processes import Process, running
 
@@ -45,7 +46,7 @@ _FILTER: Final = {
     (5000, 100): Goal(goal=1, floor=4),
 }
 _BINDINGS: Final = 100
-_p50_ms: dict[tuple[int, int, int], float] = {}
+_p50_ms: dict[tuple[int, float, int], float] = {}
 
 
 @pytest.mark.parametrize("size", _SIZES, ids=str)
@@ -66,6 +67,22 @@ def test_filter(size: Size, tmp_path: Path) -> None:
         _whole_nodes(ours, size)
         _show_log(ours, size)
         _show_memory(ours, size)
+
+
+def test_hundred_thousand_pods(tmp_path: Path) -> None:
+    """Print the same of 5,000 nodes with 100,000 pods, before and after scrapes."""
+    size = Size(nodes=5000, pods_per_gpu=2.5)
+    assert size.pods == 100_000
+    with api_server(tmp_path, size) as api, extender(api, size) as ours:
+        _show_start(ours, size)
+        for percent in _PERCENTS:
+            _filter(ours, size, percent)
+        _unfit(ours, size)
+        _show_memory(ours, size)
+        assert ours.process is not None
+        for _ in range(3):
+            scrape(ours.metrics_url)
+        show("G13", f"{size}_scraped_rss_mb", ours.process.rss_mb(), note="after three scrapes")
 
 
 @pytest.mark.parametrize("size", [_SIZES[4], _SIZES[7]], ids=str)
