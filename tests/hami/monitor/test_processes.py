@@ -147,9 +147,7 @@ def test_real_processes() -> None:
     alive = HostProcesses().of_pods(PODS)
     assert alive(os.getpid(), os.getpid())
     assert alive(os.getpid(), 0)
-    child = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE
-    )
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert alive(child.pid, child.pid)
     child.kill()
     child.wait()
