@@ -41,6 +41,13 @@ def make_directory(directory: Path, at: FaultPoint, *, mode: int = 0o755) -> Non
     reach(at)
 
 
+def make_open_directory(directory: Path, at: FaultPoint) -> None:
+    """Make *directory*, in which everybody may write, whatever the process' mask."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o777)
+    reach(at)
+
+
 def write_whole(
     path: Path, content: bytes, at: Whole, *, mode: int = 0o644, sync: bool = False
 ) -> None:
@@ -84,6 +91,15 @@ def make_sparse(path: Path, size: int, at: Whole, *, mode: int) -> None:
             os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)
+
+
+def place_link(path: Path, target: str, at: Whole) -> None:
+    """Put a link to *target* at *path* in one step, in place of what is there."""
+    temporary = _fixed_temporary(path)
+    temporary.unlink(missing_ok=True)
+    with _placing(temporary, path, at):
+        temporary.symlink_to(target)
+    _sync_directory(path.parent)
 
 
 def open_lasting(path: Path, at: FaultPoint, *, append: bool = False) -> int:

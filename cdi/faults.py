@@ -84,6 +84,19 @@ class FaultPoint(StrEnum):
     ASIDE_DROPPED = "aside-dropped"
     REBUILD_ENDED = "rebuild-ended"
 
+    # A container that gets its GPUs by the device plugin.
+    CONTAINERS_DIRECTORY_MADE = "containers-directory-made"
+    CONTAINER_TEMPORARY_WRITTEN = "container-temporary-written"
+    CONTAINER_WRITTEN = "container-written"
+    LOCK_DIRECTORY_MADE = "lock-directory-made"
+    CONTAINER_REMOVED = "container-removed"
+
+    # A library that is delivered, and one that nobody uses any more.
+    LIBRARY_LINK_MADE = "library-link-made"
+    LIBRARY_LINKED = "library-linked"
+    LIBRARY_FILE_REMOVED = "library-file-removed"
+    LIBRARY_REMOVED = "library-removed"
+
 
 def _ignore(_point: FaultPoint) -> None:
     """Do nothing: the listener of every real process."""

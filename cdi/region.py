@@ -5,24 +5,44 @@ so the file is made here: of the right size, writable by all, in a directory tha
 the file is mounted. Deleting it while a process uses it would double the limit.
 """
 
-import fcntl
 import os
-import signal
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Final
 
 from cdi.durable import Whole, make_directory, make_sparse, open_existing, truncate
 from cdi.errors import StoreError, store_errors
 from cdi.faults import FaultPoint
+from cdi.lease import leased
 
 REGION_NAME: Final = "region.cache"
-REGION_SIZE: Final = 2008952 + 1
-"""The structure of HAMi-core 1.1 and 1.2 and the byte that the library writes behind it."""
+
+
+class RegionLayout(StrEnum):
+    """How a release of HAMi-core lays its region out; each has its size."""
+
+    V0_PLAIN = "v0-plain"
+    V0 = "v0"
+    V1_1 = "v1.1"
+    V1_1_SEQLOCK = "v1.1-seqlock"
+    V1_1_LONG = "v1.1-long"
+    V1_2 = "v1.2"
+
+    @property
+    def file_size(self) -> int:
+        """The structure's, and the byte that the library writes behind it."""
+        return _STRUCTURES.get(self, 2008952) + 1
+
+
+_STRUCTURES: Final = {
+    RegionLayout.V0_PLAIN: 804680,
+    RegionLayout.V0: 1197896,
+    RegionLayout.V1_1_LONG: 2008984,
+}
+REGION_SIZE: Final = RegionLayout.V1_2.file_size
+_SIZES: Final = frozenset(layout.file_size for layout in RegionLayout)
 
 _POINTS: Final = Whole(FaultPoint.REGION_TEMPORARY_MADE, FaultPoint.REGION_CREATED)
 _MODE: Final = 0o666
@@ -30,7 +50,7 @@ _MODE: Final = 0o666
 LEASE_S: Final = 0.5
 
 
-def create_region(directory: Path) -> Path:
+def create_region(directory: Path, *, size: int = REGION_SIZE) -> Path:
     """Make the region in *directory*, sparse and zeroed; what is in one is left alone."""
     path = directory / REGION_NAME
     with store_errors(path):
@@ -40,17 +60,17 @@ def create_region(directory: Path) -> Path:
         except FileNotFoundError:
             found = None
         if found is None or not stat.S_ISREG(found.st_mode):
-            make_sparse(path, REGION_SIZE, _POINTS, mode=_MODE)
-        elif found.st_size != REGION_SIZE:
-            _resize(path)
+            make_sparse(path, size, _POINTS, mode=_MODE)
+        elif found.st_size != size:
+            _resize(path, size)
     return path
 
 
-def _resize(path: Path) -> None:
+def _resize(path: Path, size: int) -> None:
     """Mend what a reset that was killed, or a container, has made of the region it has mounted."""
     handle = open_existing(path, os.O_RDWR)
     try:
-        truncate(handle, REGION_SIZE, FaultPoint.REGION_RESET)
+        truncate(handle, size, FaultPoint.REGION_RESET)
     finally:
         os.close(handle)
 
@@ -76,34 +96,20 @@ def reset_region(path: Path, *, lease_s: float = LEASE_S) -> Reset:
     """
     try:
         found = path.lstat()
-        if found.st_size == REGION_SIZE and found.st_blocks == 0:
+        size = found.st_size if found.st_size in _SIZES else REGION_SIZE
+        if found.st_size == size and found.st_blocks == 0:
             return Reset.FRESH
         # Read-only first: whoever waits for writers to close the file must not see this look.
-        with _leased(path, os.O_RDONLY):
+        with leased(path, os.O_RDONLY):
             pass
         began_s = time.monotonic()
-        with _leased(path, os.O_RDWR) as handle:
+        with leased(path, os.O_RDWR) as handle:
             if time.monotonic() - began_s > lease_s:
                 return Reset.IN_USE
             truncate(handle, 0, FaultPoint.REGION_EMPTIED)
-            truncate(handle, REGION_SIZE, FaultPoint.REGION_RESET)
+            truncate(handle, size, FaultPoint.REGION_RESET)
     except BlockingIOError:
         return Reset.IN_USE
     except OSError as error:
         raise StoreError(path, error) from error
     return Reset.DONE
-
-
-@contextmanager
-def _leased(path: Path, access: int) -> Iterator[int]:
-    """Open *path* and be the only one who has it open; BlockingIOError when that is not so."""
-    # Without O_NONBLOCK it would wait here for another holder of a lease.
-    handle = open_existing(path, access | os.O_NONBLOCK)
-    try:
-        # Whoever waits for the lease signals its holder; SIGIO, the default, would end it.
-        fcntl.fcntl(handle, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        yield handle
-    finally:
-        # Which gives the lease back.
-        os.close(handle)

@@ -16,14 +16,27 @@ from pathlib import Path
 
 import structlog
 
-from cdi.durable import make_directory, mount_tmpfs, remove, remove_directory, unmount
+from cdi.durable import (
+    TEMPORARY_SUFFIX,
+    make_directory,
+    make_open_directory,
+    mount_tmpfs,
+    remove,
+    remove_directory,
+    unmount,
+)
+from cdi.errors import StoreError
 from cdi.faults import FaultPoint
-from cdi.region import REGION_NAME, create_region
+from cdi.lease import leased
+from cdi.region import REGION_NAME, REGION_SIZE, create_region
+from gpu.refusal import Refusal, RefusedError
 
 log = structlog.get_logger(__name__)
 
-# HAMi-core's region is just under 2 MiB; tmpfs counts the directory as an inode too.
+# HAMi-core's region is just under 2 MiB; tmpfs counts directories as inodes too.
 _OPTIONS = b"size=2304k,nr_inodes=8,mode=0755"
+_LOCK_NAME = "lock"
+_OWN_NAMES = frozenset({REGION_NAME, f".{REGION_NAME}{TEMPORARY_SUFFIX}"})
 
 
 class RegionStore:
@@ -41,20 +54,30 @@ class RegionStore:
 
     def host_path(self, owner: str) -> str:
         """Return where the host finds the region of *owner*."""
-        return f"{self._host_directory}/{owner}/region.cache"
+        return f"{self._host_directory}/{owner}/{REGION_NAME}"
+
+    def lock_host_path(self, owner: str) -> str:
+        """Return where the host finds the directory for locks of *owner*."""
+        return f"{self._host_directory}/{owner}/{_LOCK_NAME}"
 
     def path(self, owner: str) -> Path:
         """Return where the agent finds the region of *owner*, which need not be there."""
         return self._directory / owner / REGION_NAME
 
-    def ensure(self, owner: str) -> None:
-        """Make the region unless it is there: running processes keep the one they use."""
+    def ensure(self, owner: str, *, size: int = REGION_SIZE, with_lock: bool = False) -> None:
+        """Make the region unless it is there: running processes keep the one they use.
+
+        *with_lock* makes a directory beside it in which everybody may write, for a library that
+        needs one; `RefusedError` where that could fill the node's disk.
+        """
         directory = self._directory / owner
         make_directory(directory, FaultPoint.REGION_DIRECTORY_MADE)
         with self._alone():
             if self._may_mount and not directory.is_mount():
                 self._mount(directory)
-            create_region(directory)
+            create_region(directory, size=size)
+            if with_lock:
+                _make_lock(directory)
 
     def remove(self, owner: str) -> None:
         """Remove the region of *owner*; it need not be there."""
@@ -62,6 +85,27 @@ class RegionStore:
         if directory.is_dir():
             with self._alone():
                 _remove(directory)
+
+    def remove_unused(self, owner: str) -> bool:
+        """Remove the region of *owner* unless a process uses it; tell whether it is gone.
+
+        One beside which there is what this class does not make is somebody else's, and stays.
+        StoreError if the kernel does not say whether it is used.
+        """
+        path = self.path(owner)
+        if not _is_ours(path.parent):
+            return False
+        try:
+            # Whoever wants to open it now waits, and finds none.
+            with leased(path, os.O_RDONLY):
+                self.remove(owner)
+        except BlockingIOError:
+            return False
+        except FileNotFoundError:
+            self.remove(owner)
+        except OSError as error:
+            raise StoreError(path, error) from error
+        return True
 
     def owners(self) -> set[str]:
         """Return whose regions there are."""
@@ -91,6 +135,27 @@ class RegionStore:
                 reason=error.strerror,
                 remedy="let the agent mount (CAP_SYS_ADMIN) so that no container fills the disk",
             )
+
+
+def _is_ours(directory: Path) -> bool:
+    """Tell whether a directory of regions holds nothing else."""
+    if directory.is_mount() or not directory.is_dir():
+        return True
+    return {path.name for path in directory.iterdir()} <= _OWN_NAMES
+
+
+def _make_lock(directory: Path) -> None:
+    if not directory.is_mount():
+        raise RefusedError(
+            Refusal(
+                code="LockDirectoryUnbounded",
+                field="library",
+                value=str(directory),
+                limit="this library needs a writable directory, which could fill the node's disk",
+                remedy="let the agent mount (CAP_SYS_ADMIN), or take HAMi-core of v2.8.1 or newer",
+            )
+        )
+    make_open_directory(directory / _LOCK_NAME, FaultPoint.LOCK_DIRECTORY_MADE)
 
 
 def _remove(directory: Path) -> None:

@@ -63,6 +63,10 @@ OF_REBUILD = [
     FaultPoint.RECORD_SYNCED,
     *section(FaultPoint.REBUILD_MARKED, FaultPoint.REBUILD_ENDED),
 ]
+OF_CONTAINERS = section(FaultPoint.CONTAINERS_DIRECTORY_MADE, FaultPoint.CONTAINER_REMOVED)
+"""Tried beside the device plugin's own tests."""
+OF_DELIVERY = section(FaultPoint.LIBRARY_LINK_MADE, FaultPoint.LIBRARY_REMOVED)
+"""Tried beside those of the library."""
 OF_RESET = section(FaultPoint.REGION_EMPTIED, FaultPoint.REGION_RESET)
 NEED_MOUNTS = {FaultPoint.REGION_MOUNTED, FaultPoint.REGION_UNMOUNTED}
 
@@ -89,6 +93,8 @@ TRIED = {
         OF_RESET,
         OF_REBUILD,
         OF_CONDITIONS,
+        OF_CONTAINERS,
+        OF_DELIVERY,
     )
     for point in points
 }

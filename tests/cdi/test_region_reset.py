@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cdi.errors import StoreError
-from cdi.region import REGION_SIZE, Reset, _leased, create_region, reset_region
+from cdi.lease import leased
+from cdi.region import REGION_SIZE, Reset, create_region, reset_region
 from tests.agent import mounts
 from tests.patience import eventually
 from tests.region_user import RegionUser, Use, is_empty, leave_marks, using
@@ -108,7 +109,7 @@ def test_newcomer_waits_for_the_reset(tmp_path: Path) -> None:
     """Who opens the region while it is reset finds it empty; the signal for that ends nobody."""
     path = create_region(tmp_path)
     leave_marks(path)
-    with _leased(path, os.O_RDWR) as lease, newcomer(path) as user:
+    with leased(path, os.O_RDWR) as lease, newcomer(path) as user:
         eventually(lambda: is_awaited(lease))
         os.ftruncate(lease, 0)
         os.ftruncate(lease, REGION_SIZE)
@@ -121,8 +122,8 @@ def test_newcomer_waits_for_the_reset(tmp_path: Path) -> None:
 _HOLDER = """
 import os, signal, sys
 from pathlib import Path
-from cdi.region import _leased
-with _leased(Path(sys.argv[1]), os.O_RDWR):
+from cdi.lease import leased
+with leased(Path(sys.argv[1]), os.O_RDWR):
     print("leased", flush=True)
     signal.pause()
 """

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cdi.region import REGION_SIZE
+from cdi.region import REGION_SIZE, RegionLayout, Reset, reset_region
 from cdi.regionstore import RegionStore
+from gpu.refusal import RefusedError
 from tests.dra.disks import small_disk
+from tests.region_user import Use, using
 
 UID = "c1a10000-0000-4000-8000-000000000001"
 
@@ -133,6 +135,73 @@ def test_removal_of_a_plain_region_leaves_nothing(tmp_path: Path) -> None:
 def test_there_are_no_regions_before_the_first(tmp_path: Path) -> None:
     """The directory need not exist."""
     assert plain(tmp_path / "missing").owners() == set()
+
+
+def test_a_region_has_the_size_that_its_library_wants(tmp_path: Path) -> None:
+    """Readers tell layouts by it; another size is mended."""
+    store = plain(tmp_path / "regions")
+    store.ensure(UID, size=RegionLayout.V0.file_size)
+    assert store.path(UID).stat().st_size == 1197897
+    store.path(UID).write_bytes(b"x" * 1197897)
+    assert reset_region(store.path(UID)) is Reset.DONE
+    assert store.path(UID).stat().st_size == 1197897
+    store.ensure(UID, size=RegionLayout.V1_1_LONG.file_size)
+    assert store.path(UID).stat().st_size == 2008985
+
+
+def test_a_directory_for_locks_lies_on_the_same_small_storage(mounting: RegionStore) -> None:
+    """Everybody may write there, and fill nothing but the container's own storage."""
+    mounting.ensure(UID, with_lock=True)
+    directory = mounting.path(UID).parent / "lock"
+    assert mounting.lock_host_path(UID) == f"/host/regions/{UID}/lock"
+    assert directory.stat().st_mode & 0o777 == 0o777
+    assert directory.stat().st_dev == mounting.path(UID).stat().st_dev
+    mounting.ensure(UID, with_lock=True)
+    (directory / "lock").touch()
+    with pytest.raises(OSError, match="No space left on device"):
+        make_files(directory, 100)
+    assert mounting.remove_unused(UID)
+    assert mounting.owners() == set()
+
+
+def test_a_directory_for_locks_on_the_nodes_disk_is_refused(tmp_path: Path) -> None:
+    """A container could fill the disk through it."""
+    with pytest.raises(RefusedError, match="LockDirectoryUnbounded"):
+        plain(tmp_path).ensure(UID, with_lock=True)
+
+
+@pytest.mark.parametrize("use", list(Use))
+def test_a_region_in_use_is_not_removed(tmp_path: Path, use: Use) -> None:
+    """A process that maps it would go on in a file that nobody sees."""
+    store = plain(tmp_path / "regions")
+    store.ensure(UID)
+    with using(store.path(UID), use) as user:
+        assert not store.remove_unused(UID)
+        assert store.path(UID).exists()
+        user.kill()
+        assert store.remove_unused(UID)
+    assert store.owners() == set()
+    assert store.remove_unused(UID)
+
+
+def test_a_bounded_region_in_use_is_not_removed(mounting: RegionStore) -> None:
+    """Nor its storage."""
+    mounting.ensure(UID)
+    with using(mounting.path(UID)) as user:
+        assert not mounting.remove_unused(UID)
+        assert mounting.path(UID).parent.is_mount()
+        user.kill()
+        assert mounting.remove_unused(UID)
+    assert mounting.owners() == set()
+
+
+def test_what_others_keep_among_the_regions_stays(tmp_path: Path) -> None:
+    """HAMi's own plugin has its directories at the same place."""
+    store = plain(tmp_path / "regions")
+    store.ensure(UID)
+    (tmp_path / "regions" / UID / "c0ffee.cache").touch()
+    assert not store.remove_unused(UID)
+    assert store.path(UID).exists()
 
 
 def test_two_instances_make_one_region(mounting: RegionStore, tmp_path: Path) -> None:
