@@ -28,6 +28,7 @@ from dra.settings import AgentSettings
 from dra.state import StateStore
 from dra.sweep import Sweep
 from gpu.model import Inventory
+from gpu.nvml import Nvml
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,7 @@ class NodeSide:
         self.regions = RegionStore(regions, str(regions))
         self.resets = RegionResets(self.regions)
         self.state = NodeState()
+        self.session: Nvml | None = None
         self._library = wiring.library_source(settings, self._directory / "libraries")
         self._inventory = InventoryReader(
             sysfs=settings.sys_root,
@@ -71,6 +73,7 @@ class NodeSide:
             changed=self._inventory_changed,
             failed=cluster.publication.set_failure,
             health=wiring.health_rules(settings),
+            ask=self._keep_session,
         )
         self._notices = Notices(cluster.events, self._rules, cluster.pods_changed.set)
         self._watch = PodWatch(pods=cluster.pods, claims=store.claims, say=self._notices.say)
@@ -169,6 +172,9 @@ class NodeSide:
         self._cluster.conditions.adopt()
         self._cluster.publication.claims_changed()
         self._restore_now.set()
+
+    def _keep_session(self, session: Nvml, _inventory: Inventory) -> None:
+        self.session = session
 
     def _inventory_changed(self, inventory: Inventory) -> None:
         self._cluster.publication.set_inventory(inventory)

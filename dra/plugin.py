@@ -7,8 +7,10 @@ slices stay, because kubelet removes those of a driver that does not come back.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from cdi.durable import make_directory
 from cdi.faults import FaultPoint, reach
@@ -29,6 +31,7 @@ from dra.settings import AgentSettings
 from dra.sockets import SocketPaths, remove_stale, socket_paths
 from dra.state import StateStore
 from gpu import names
+from gpu.nvml import Nvml
 from kube.config import ClientConfig
 from kube.draversions import VersionedClient
 from kube.events import EventRecorder
@@ -108,9 +111,22 @@ class Plugin:
         """What says things on objects."""
         return self._cluster.events
 
+    @property
+    def registry(self) -> CollectorRegistry:
+        """Where metrics are told."""
+        return self._metrics.registry
+
     def claims(self) -> Mapping[str, PreparedClaim]:
         """Return the prepared claims by UID, as the newest finished change left them."""
         return self._store.claims()
+
+    def region(self, claim_uid: str) -> Path:
+        """Return where the region of a claim is; it need not be there."""
+        return self._node.regions.path(claim_uid)
+
+    def session(self) -> Nvml | None:
+        """Return the newest session with the driver; it ends without a word."""
+        return self._node.session
 
     @property
     def probe_port(self) -> int:

@@ -17,7 +17,6 @@ from cli.nodeagent.mode import AUTO, LABEL, Mode, ModeError, decide, still_used
 from cli.nodeagent.modefile import ModeFile
 from cli.nodeagent.settings import NodeAgentSettings
 from cli.nodeagent.users import claims_left, pods_left
-from dra.nodewatch import NodeWatch
 from kube import paths
 from kube.client import Client
 from kube.errors import KubeError
@@ -93,34 +92,23 @@ class ModeWatch:
         settings: NodeAgentSettings,
         mode: Mode,
         *,
-        client: Client,
+        node: Callable[[], JsonObject | None],
         events: EventRecorder,
         file: ModeFile,
         users: Callable[[], Sequence[str]],
     ) -> None:
-        """Prepare; *users* names who holds GPUs by *mode*."""
+        """Prepare; *node* is the Node as last seen, *users* names who holds GPUs by *mode*."""
         self._settings = settings
         self._mode = mode
         self._events = events
         self._file = file
         self._users = users
+        self._node = node
         self._told = ""
-        self.changed = threading.Event()
-        self._watch = NodeWatch(
-            client=client, node_name=settings.node_name, on_change=self.changed.set
-        )
-
-    def start(self) -> None:
-        """Begin to follow the Node."""
-        self._watch.start()
-
-    def stop(self) -> None:
-        """Follow it no more."""
-        self._watch.stop()
 
     def look(self) -> None:
         """End the process, or say why it goes on; nothing while the mode is what it should be."""
-        node = self._watch.node()
+        node = self._node()
         if node is None:
             return
         try:

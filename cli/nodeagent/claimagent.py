@@ -1,4 +1,7 @@
-"""The node agent of a node that serves claims: the kubelet plugin, and what watches its mode."""
+"""The node agent of a node that serves claims: the kubelet plugin, monitor, and mode."""
+
+import threading
+from typing import TYPE_CHECKING
 
 from cli.nodeagent.choice import ModeWatch
 from cli.nodeagent.mode import AUTO, Mode
@@ -7,10 +10,16 @@ from cli.nodeagent.settings import NodeAgentSettings
 from cli.nodeagent.users import named
 from dra.deviceedits import DeviceNumbers
 from dra.loops import Loops
+from dra.nodewatch import NodeWatch
 from dra.plugin import Plugin
+from gpu.usage import UsageReader
 from kube.config import ClientConfig
 
+if TYPE_CHECKING:
+    from cli.nodeagent.monitoring import NodeMonitor
+
 _MODE_LOOK_S = 30.0
+_STOP_S = 1.0
 
 
 class ClaimAgent:
@@ -29,30 +38,54 @@ class ClaimAgent:
         self._file = file
         self._loops = Loops()
         self._plugin = Plugin(settings, device_numbers=device_numbers, identity=identity)
-        self._watch: ModeWatch | None = None
+        self._monitor: NodeMonitor | None = None
+        self._changed = threading.Event()
+        self._node = NodeWatch(
+            client=self._plugin.client,
+            node_name=settings.node_name,
+            on_change=self._changed.set,
+        )
 
     def start(self) -> None:
         """Start everything; raises what makes a start impossible."""
         self._plugin.start()
+        if self._settings.monitor:
+            self._monitor = self._monitoring()
+            self._monitor.start()
         if self._settings.mode == AUTO:
-            self._watch = self._follow_mode()
+            self._follow_mode()
 
     def stop(self) -> None:
         """Stop; state, slices and specs stay as they are."""
-        self._loops.stop(1.0)
-        if self._watch is not None:
-            self._watch.stop()
+        self._loops.stop(_STOP_S)
+        if self._monitor is not None:
+            self._monitor.stop()
+        if self._settings.mode == AUTO:
+            self._node.stop()
         self._plugin.stop()
 
-    def _follow_mode(self) -> ModeWatch:
+    def _monitoring(self) -> "NodeMonitor":
+        # An agent that is not to measure does without half a dozen modules.
+        from cli.nodeagent.monitoring import Given, NodeMonitor  # noqa: PLC0415
+
+        plugin = self._plugin
+        return NodeMonitor(
+            self._settings,
+            client=plugin.client,
+            events=plugin.events,
+            usage=UsageReader(plugin.session),
+            registry=plugin.registry,
+            given=Given(claims=lambda: plugin.claims().values(), claim_region=plugin.region),
+        )
+
+    def _follow_mode(self) -> None:
         watch = ModeWatch(
             self._settings,
             Mode.DRA,
-            client=self._plugin.client,
+            node=self._node.node,
             events=self._plugin.events,
             file=self._file,
             users=lambda: named(self._plugin.claims()),
         )
-        watch.start()
-        self._loops.every(_MODE_LOOK_S, watch.look, wake=watch.changed)
-        return watch
+        self._node.start()
+        self._loops.every(_MODE_LOOK_S, watch.look, wake=self._changed)
