@@ -74,10 +74,10 @@ class Plugin:
 class Scene:
     """A cluster of one node with four GPUs, and whoever has to do with them."""
 
-    def __init__(self, cluster: Cluster, port: int) -> None:
+    def __init__(self, cluster: Cluster, port: int, offered: int) -> None:
         self.client = client_of(cluster, "admin")
         self._cluster, self._port = cluster, port
-        self.client.create(nodes(), _node())
+        self.client.create(nodes(), _node(offered))
         self.plugin = Plugin(client_of(cluster, "plugin"))
         self.extender = Served(cluster, port=port, node_lock=True)
 
@@ -92,12 +92,17 @@ class Scene:
         self.extender.close()
         self.extender = Served(self._cluster, port=self._port, node_lock=True)
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, **spec: Any) -> None:
         """Add a pod that asks for a tenth of a GPU."""
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4k", "nvidia.com/gpucores": "10"}
         container = {"name": "gpu", "image": "none", "resources": {"limits": limits}}
-        spec = {"schedulerName": "gpus", "containers": [container]}
+        spec = {"schedulerName": "gpus", "containers": [container], **spec}
         self.client.create(pods("default"), {"metadata": {"name": name}, "spec": spec})
+
+    def end(self, name: str) -> None:
+        """Have a pod gone, as kubelet does when it has stopped it."""
+        api = self._cluster.server.api
+        self._cluster.run(api.delete("pods", name, "default", grace_period_s=0))
 
     def bound(self) -> list[Json]:
         """Return the pods that have a node."""
@@ -111,7 +116,7 @@ class Scene:
         return next((it["message"] for it in conditions if it["status"] == "False"), "")
 
 
-def _node() -> Json:
+def _node(offered: int) -> Json:
     devices = [
         {
             "id": f"GPU-{index}",
@@ -125,14 +130,14 @@ def _node() -> Json:
         }
         for index in range(GPUS)
     ]
-    there = {"cpu": "64", "pods": "250", "nvidia.com/gpu": "80"}
+    there = {"cpu": "64", "pods": "250", "nvidia.com/gpu": str(offered)}
     annotations = {"hami.io/node-nvidia-register": json.dumps(devices)}
     metadata = {"name": "a", "annotations": annotations}
     return {"metadata": metadata, "status": {"capacity": there, "allocatable": there}}
 
 
 @contextmanager
-def _playing(directory: Path) -> Iterator[Scene]:
+def _playing(directory: Path, offered: int = 80) -> Iterator[Scene]:
     port = free_port()
     names = ("gpu", "gpumem", "gpucores")
     managed = [
@@ -148,7 +153,7 @@ def _playing(directory: Path) -> Iterator[Scene]:
     }
     scheduler = {"profiles": [{"schedulerName": "gpus"}], "extenders": [extender]}
     with Cluster(directory, [], "1.34", schedulers=[scheduler]) as cluster:
-        scene = Scene(cluster, port)
+        scene = Scene(cluster, port, offered)
         try:
             yield scene
         finally:
@@ -173,3 +178,19 @@ def test_burst_on_one_node_fills_it_exactly(tmp_path: Path, *, restarts: bool) -
         scene.add("late")
         full = f"{GPUS}/{GPUS} CardTimeSlicingExhausted"
         assert full in eventually(lambda: scene.reason("late"), _PATIENCE_S)
+
+
+def test_slots_of_kubelet_are_counted_too(tmp_path: Path) -> None:
+    """The fourth pod of three slots waits, whoever took them and whatever the GPUs have left."""
+    with _playing(tmp_path / "c", offered=3) as scene:
+        scene.add("foreign", schedulerName="another", nodeName="a")
+        scene.add("p1")
+        scene.add("p2")
+        eventually(lambda: len(scene.bound()) == 3, _PATIENCE_S)
+        scene.add("late")
+        said = eventually(lambda: scene.reason("late"), _PATIENCE_S)
+        assert "Insufficient nvidia.com/gpu" in said
+        scene.client.delete(pods("default", "p1"))
+        assert "late" not in {pod["metadata"]["name"] for pod in scene.bound()}
+        scene.end("p1")
+        eventually(lambda: "late" in {pod["metadata"]["name"] for pod in scene.bound()}, 60.0)

@@ -35,10 +35,13 @@ class Scene:
     switch: Switch = field(default_factory=Switch)
     metrics: Metrics = field(default_factory=Metrics)
     wait_ready_s: float = 0.0
+    busy: set[str] = field(default_factory=set)
 
     async def _filters(self) -> Filtering:
         gate = await open_gate(self.state, self.metrics, self.switch)
-        return Filtering(self.chooser, gate, self.metrics, wait_ready_s=self.wait_ready_s)
+        return Filtering(
+            self.chooser, gate, self.metrics, wait_ready_s=self.wait_ready_s, busy=self.busy
+        )
 
     def filter(self, body: bytes | dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one request."""
@@ -74,6 +77,16 @@ def _names_form(*names: str) -> dict[str, Any]:
 def _result(**said: Any) -> dict[str, Any]:
     empty = dict.fromkeys(("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes"))
     return {**empty, "Error": "", **said}
+
+
+def test_a_pod_that_may_be_bound_already_is_not_placed_again() -> None:
+    """What it has would be given away; others are placed meanwhile."""
+    here = _scene(CHOSEN)
+    here.busy = {"u"}
+    assert "nobody knows yet" in here.filter(_names_form("gpu1"))["Error"]
+    assert not here.chooser.asked
+    here.busy = {"another"}
+    assert here.filter(_names_form("gpu1"))["NodeNames"] == ["gpu1"]
 
 
 def test_the_chosen_node_is_named_alone() -> None:
