@@ -23,7 +23,7 @@ _MIG: Final = (*_SHARE, "mig_uuid", "profile", "gpu_instance_id", "compute_insta
 _OLD_HOST: Final = ("nodeid", "deviceidx", "deviceuuid", "devicetype")
 _OLD_SHARE: Final = ("podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
 
-_NEW: Final = (
+NEW: Final = (
     ("hami_host_gpu_memory_used_bytes", "Memory used of a GPU.", _HOST),
     ("hami_host_gpu_utilization_ratio", "Utilisation of a GPU in percent.", _HOST),
     (
@@ -49,7 +49,7 @@ _NEW: Final = (
     ),
     ("hami_mig_device_info", "A MIG device that a container was given.", _MIG),
 )
-_OLD: Final = (
+OLD: Final = (
     ("HostGPUMemoryUsage", "Memory used of a GPU.", _OLD_HOST),
     ("HostCoreUtilization", "Utilisation of a GPU in percent.", _OLD_HOST),
     ("vGPU_device_memory_usage_in_bytes", "Memory that a container uses of a GPU.", _OLD_SHARE),
@@ -70,7 +70,7 @@ def hami_families(
 ) -> Families:
     """Return HAMi's metrics of the *looks* that are to be shown."""
     families = Families(_ZONE)
-    for name, text, labels in (*_NEW, *(_OLD if legacy else ())):
+    for name, text, labels in (*NEW, *(OLD if legacy else ())):
         families.declare(name, text, labels)
     for gpu in snapshot.gpus:
         _host(families, gpu, node, legacy=legacy)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from gpu.errors import NvmlError
 from gpu.nvml import Nvml
 from gpu.usage import Figure, UsageReader
+from hami.monitor.haminames import NEW, OLD
 from hami.monitor.holders import ALLOCATED
 from hami.monitor.metrics import FAMILIES
 from hami.monitor.monitor import Monitor
@@ -360,3 +362,14 @@ def test_a_join_needs_the_gpus_own_uuid(node: Node) -> None:
     assert series.of("gpuslice_gpu_allocation_info", uuid=GPU, pod="pod-2", mode="share") == [1]
     assert series.of("gpuslice_region_read_success", pod="pod-1") == []
     assert pod_uid(1) not in {value for _, labels in series for _, value in labels}
+
+
+def test_all_names_are_in_the_document() -> None:
+    """Who looks for a metric finds it, and who reads of one gets it."""
+    text = (Path(__file__).parents[3] / "docs/monitor.md").read_text(encoding="utf-8")
+    written = set(re.findall(r"`((?:gpuslice|hami)_[a-z_]+|[A-Za-z]\w+_of_container)`", text))
+    names = {name for name, _, _ in (*FAMILIES, *NEW, *OLD)}
+    assert {name for name in names if f"`{name}`" not in text} == set()
+    assert written - names == {"hami_build_info"}
+    for name, _, labels in FAMILIES:
+        assert all(f"`{label}`" in text for label in labels), name
