@@ -84,6 +84,10 @@ class CurrentOffer:
         """Return the configuration; `None` while it is not known."""
         return self._keeper.current()
 
+    def findings(self) -> tuple[Refusal, ...]:
+        """Return what is wrong with the configuration as it is now."""
+        return self._keeper.findings()
+
     def scores(self) -> PairScores | None:
         """Return the points of pairs of cards; `None` while the links are not known."""
         with self._lock:
