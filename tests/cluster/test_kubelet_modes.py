@@ -4,9 +4,7 @@ A plugin of our own answers kubelet, and what kubelet made of it is read from it
 """
 
 import json
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +12,13 @@ import pytest
 
 from kube import paths
 from kube.client import Client
+from protos import podresources_v1_pb2
 from sim.kubelet.release import Release, release
 from tests.cluster.cluster import RealCluster
+from tests.cluster.device_stage import short
 from tests.cluster.images import BUSYBOX
 from tests.patience import eventually
+from tests.sim.kubelet.device_plugin_server import pod_resources
 from tests.sim.kubelet.plugin_server import DRIVER, Entry, PluginServer, good
 
 pytestmark = pytest.mark.cluster
@@ -32,6 +33,7 @@ class Stage:
 
     def __init__(self, cluster: RealCluster, client: Client, root: Path) -> None:
         self.client = client
+        self.root = root
         self._cluster = cluster
         self.release: Release = release(cluster.options.minor)
         self._node = cluster.node_names[0]
@@ -137,19 +139,10 @@ class Stage:
         }
 
 
-@contextmanager
-def _short(path: Path) -> Iterator[Path]:
-    """Give *path* a name that leaves room for a socket's name within 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="gs") as folder:
-        link = Path(folder, "k")
-        link.symlink_to(path)
-        yield link
-
-
 @pytest.fixture
 def stage(cluster: RealCluster) -> Iterator[Stage]:
     """Return a stage whose plugin kubelet has registered; its objects are gone afterwards."""
-    with cluster.client() as client, _short(cluster.outside(cluster.kubelet_root)) as root:
+    with cluster.client() as client, short(cluster.outside(cluster.kubelet_root)) as root:
         made = Stage(cluster, client, root)
         try:
             eventually(lambda: made.plugin.statuses == [(True, "")])
@@ -214,3 +207,21 @@ def test_a_health_stream_that_was_not_offered(stage: Stage) -> None:
     eventually(lambda: stage.ready("meanwhile"))
     opened = ["v1alpha1"] if stage.release.health_unasked else []
     assert stage.plugin.health_services[:1] == opened
+
+
+def test_pod_resources_of_a_claim(stage: Stage) -> None:
+    """PodResources name a claim with driver, pool, device, CDI name and, since 1.35, share."""
+    uid = stage.claim("told")
+    stage.plugin.prepare = lambda uids: {
+        one: Entry(cdi=(f"example.com/gpu={one}",), share_id="share") for one in uids
+    }
+    stage.pod("told", "told")
+    eventually(lambda: stage.ready("told"))
+    answer = pod_resources(stage.root, "List", podresources_v1_pb2.ListPodResourcesRequest())
+    (pod,) = [one for one in answer.pod_resources if one.name == "told"]
+    (claim,) = pod.containers[0].dynamic_resources
+    assert (claim.claim_namespace, claim.claim_name) == (_NAMESPACE, "told")
+    (device,) = claim.claim_resources
+    assert (device.driver_name, device.pool_name) == (DRIVER, "pool")
+    assert [one.name for one in device.cdi_devices] == [f"example.com/gpu={uid}"]
+    assert device.share_id == ("share" if stage.release.knows_share_id else "")
