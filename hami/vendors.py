@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from hami.vendor_rules import catalog, chart, sections
 from hami.vendor_rules.ascend_chips import ascend_chips
+from hami.vendor_rules.metax import MetaxShareRule
 from hami.vendor_rules.neuron import NeuronRule
 from hami.vendor_rules.vendor import Lock, Register, Vendor, VendorReading
 
@@ -99,12 +100,13 @@ def _hygon(names: sections.Names) -> Iterator[Vendor]:
 
 def _metax(names: sections.Metax) -> Iterator[Vendor]:
     yield _named(catalog.METAX, names.resource_count_name)
-    yield _named(
+    share = _named(
         catalog.METAX_SHARE,
         names.resource_v_count_name,
         names.resource_v_memory_name,
         names.resource_v_core_name,
     )
+    yield replace(share, rule=MetaxShareRule(topology_aware=names.sgpu_topology_aware))
 
 
 def _enflame(names: sections.Enflame) -> Iterator[Vendor]:

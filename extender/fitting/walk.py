@@ -5,7 +5,7 @@ fails, from health to cores (HAMi v2.10: `Fit` in `pkg/device/*/device.go`). A v
 what it does otherwise. The cordon and the quota, which HAMi looks at for few vendors, hold for all.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from extender.fitting.reasons import Reason, Tally
@@ -59,8 +59,10 @@ class Walk:
         """Choose among *picks*, all that fit."""
         if len(picks) >= self.request.count:
             chosen = self.choose(picks)
-            if chosen:
+            if chosen and self.may_have(chosen):
                 return chosen
+            if chosen:
+                tally.count(Reason.QUOTA, len(chosen))
         if picks:
             tally.count(Reason.TOO_FEW_FITTING, len(picks))
         return Refused(tally, devices)
@@ -150,11 +152,19 @@ class Walk:
         )
 
     def has_room(
-        self, usage: DeviceUsage, picks: Iterable[Pick], memory_mib: int, cores: int
+        self, usage: DeviceUsage, picks: Sequence[Pick], memory_mib: int, cores: int
     ) -> bool:
-        """Tell whether the namespace may have a device beside *picks*."""
+        """Tell whether the namespace may have a device beside as many of *picks* as it would get.
+
+        A quota is for what is chosen, so all that fit may be looked at.
+        """
         more = self.given(usage, memory_mib, cores)
-        return self.scene.has_room([*(each.given for each in picks), more])
+        others = picks[: max(0, self.request.count - 1)]
+        return self.scene.has_room([*(each.given for each in others), more])
+
+    def may_have(self, picks: Sequence[Pick]) -> bool:
+        """Tell whether the namespace may have *picks* together."""
+        return self.scene.room is ENDLESS or self.scene.has_room([each.given for each in picks])
 
     def may_repeat(self, usages: Sequence[DeviceUsage]) -> bool:
         """Tell whether more can be asked for than there are devices."""

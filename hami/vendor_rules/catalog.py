@@ -8,7 +8,7 @@ from typing import Final
 
 from hami.vendor_rules import plain
 from hami.vendor_rules.enflame import read_drs
-from hami.vendor_rules.metax import read_metax_share
+from hami.vendor_rules.metax import MetaxShareRule
 from hami.vendor_rules.multiples import read_iluvatar, read_mthreads
 from hami.vendor_rules.neuron import NeuronRule
 from hami.vendor_rules.vendor import Lock, Register, Vendor
@@ -57,9 +57,10 @@ HCU: Final = Vendor(
 )
 MTHREADS: Final = Vendor(
     word="Mthreads",
-    in_request_key="hami.io/mthreads-vgpu-devices-to-allocate",
     support_key="hami.io/mthreads-vgpu-devices-allocated",
     scheduler_keys=(
+        # HAMi keeps it for itself and never writes it.
+        "hami.io/mthreads-vgpu-devices-to-allocate",
         "mthreads.com/gpu-index",
         "mthreads.com/predicate-time",
         "mthreads.com/predicate-node",
@@ -88,7 +89,7 @@ METAX_SHARE: Final = Vendor(
     default_cores=100,
     use_uuid_keys=("metax-tech.com/use-gpuuuid",),
     nouse_uuid_keys=("metax-tech.com/nouse-gpuuuid",),
-    rule=read_metax_share,
+    rule=MetaxShareRule(),
 )
 KUNLUN: Final = Vendor(
     word="kunlun",

@@ -4,6 +4,7 @@ A bare number of memory is GiB, one whose canonical text holds a letter is bytes
 the API server stores as `4k`, is 4000 bytes and to HAMi no size at all: the whole card.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from gpu.refusal import RefusedError
@@ -18,20 +19,27 @@ APP_CLASSES: Final = ("online", "offline")
 QOS_KEY: Final = "metax-tech.com/sgpu-qos-policy"
 QOS_POLICIES: Final = ("best-effort", "fixed-share", "burst-share")
 TOPOLOGY_KEY: Final = "metax-tech.com/sgpu-topology-aware"
-"""For the scheduler alone."""
+"""For the scheduler alone, and before what is configured."""
 _GIB_IN_MIB: Final = 1024
 _MIB: Final = 1 << 20
 
 
-def read_metax_share(vendor: Vendor, asking: Asking) -> DeviceRequest | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaxShareRule:
     """Read a share, and give a pod without a policy the default one."""
-    count = asking.count(vendor.count_name, vendor.memory_name, vendor.core_name)
-    if not count:
-        return None
-    memory_mib = _memory_mib(vendor, asking)
-    cores = asking.amount(vendor.core_name, high=100)
-    _check_class(vendor, asking, count)
-    return sized(vendor, count, memory_mib=memory_mib, cores=cores)
+
+    topology_aware: bool = False
+    """Whether links decide between nodes for pods that do not say."""
+
+    def __call__(self, vendor: Vendor, asking: Asking) -> DeviceRequest | None:
+        """Return what is asked for."""
+        count = asking.count(vendor.count_name, vendor.memory_name, vendor.core_name)
+        if not count:
+            return None
+        memory_mib = _memory_mib(vendor, asking)
+        cores = asking.amount(vendor.core_name, high=100)
+        _check_class(vendor, asking, count)
+        return sized(vendor, count, memory_mib=memory_mib, cores=cores)
 
 
 def _memory_mib(vendor: Vendor, asking: Asking) -> int | None:

@@ -1,5 +1,6 @@
 """GPUs that are linked well."""
 
+from dataclasses import replace
 from itertools import combinations
 
 from hypothesis import given
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 
 from extender.fitting import topology
 from tests.extender.nodes import (
+    NoMore,
     fit,
     gpus,
     limited,
@@ -29,6 +31,28 @@ def test_links_across_numa_runs_are_not_mixed() -> None:
     on.devices["NVIDIA"][3].used_slots = 10
     on.devices["NVIDIA"][0].used_slots = 0
     assert uuids(fit(on, raw)) == "G1 G0"
+
+
+def test_a_quota_does_not_keep_the_best_pair_from_being_seen() -> None:
+    """It is for as many GPUs as are asked for, however many are looked at."""
+    on = gpus(4)
+    on.annotations = {"hami.io/node-nvidia-score": '[{"uuid":"G1","score":{"G0":900}}]'}
+    raw = pod(limited(gpu=2, mem=100), annotations={POLICY: "topology-aware"})
+    assert uuids(fit(on, raw, room=NoMore(200))) == "G1 G0"
+    refusal = "1/4 AllocatedCardsInsufficientRequest, 3/4 ResourceQuotaNotFit"
+    assert uuids(fit(on, raw, room=NoMore(199))) == refusal
+
+
+def test_a_quota_holds_for_what_is_chosen() -> None:
+    """Parts of unequal GPUs are of unequal size."""
+    on = gpus(3)
+    on.devices["NVIDIA"][0].device = replace(on.devices["NVIDIA"][0].device, memory_mib=50000)
+    on.devices["NVIDIA"][1].device = replace(on.devices["NVIDIA"][1].device, memory_mib=50000)
+    on.annotations = {"hami.io/node-nvidia-score": '[{"uuid":"G1","score":{"G0":900}}]'}
+    raw = pod(limited(gpu=2, percent=100), annotations={POLICY: "topology-aware"})
+    assert uuids(fit(on, raw, room=NoMore(100000))) == "G1 G0"
+    refusal = "2/3 ResourceQuotaNotFit, 3/3 AllocatedCardsInsufficientRequest"
+    assert uuids(fit(on, raw, room=NoMore(95000))) == refusal
 
 
 def test_broken_scores_of_pairs_are_no_links() -> None:

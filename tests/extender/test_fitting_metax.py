@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from extender.model import DeviceUsage, Policies
+from hami.deviceconfig import parse
 from tests.extender.nodes import (
     container,
     device,
@@ -168,3 +169,29 @@ def test_links_that_are_lost_make_a_node_worse() -> None:
     raw = pod(sgpu(100, count=2), annotations={"metax-tech.com/sgpu-topology-aware": "true"})
     found = placed(fit(node(*sgpus(3, custom={"LinkZone": 7})), raw))
     assert found.score == (10 * 10 - 20) * 10_000
+
+
+@pytest.mark.parametrize(
+    ("configured", "said", "counts"),
+    [
+        ("false", None, False),
+        ("true", None, True),
+        ("true", "false", False),
+        ("false", "1", True),
+        ("true", "perhaps", True),
+    ],
+)
+def test_links_count_as_the_pod_says_or_as_configured(
+    configured: str,
+    said: str | None,
+    counts: bool,  # noqa: FBT001
+) -> None:
+    """What a pod says without being true or false says nothing."""
+    config = parse(
+        "metax: {resourceVCountName: metax-tech.com/sgpu, resourceVCoreName: metax-tech.com/vcore,"
+        f" resourceVMemoryName: metax-tech.com/vmemory, sgpuTopologyAware: {configured}}}"
+    )
+    annotations = {} if said is None else {"metax-tech.com/sgpu-topology-aware": said}
+    raw = pod(sgpu(100, count=2), annotations=annotations)
+    found = placed(fit(node(*sgpus(2, custom={"LinkZone": 7})), raw, config=config))
+    assert (found.score > 0) == counts

@@ -101,7 +101,7 @@ def test_factors_and_default_cores(word: str, factor: int, cores: int) -> None:
         ("HCU", "hcu-devices-to-allocate", "hcu-devices-allocated"),
         ("GCU", "enflame-gcu-devices-to-allocate", "enflame-gcu-devices-allocated"),
         ("Enflame", "", "enflame-vgpu-devices-allocated"),
-        ("Mthreads", "mthreads-vgpu-devices-to-allocate", "mthreads-vgpu-devices-allocated"),
+        ("Mthreads", "", "mthreads-vgpu-devices-allocated"),
         ("Metax-GPU", "metax-gpu-devices-to-allocate", "metax-gpu-devices-allocated"),
         ("Metax-SGPU", "metax-sgpu-devices-to-allocate", "metax-sgpu-devices-allocated"),
         ("kunlun", "", "kunlun-allocated"),

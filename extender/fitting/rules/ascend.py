@@ -55,7 +55,9 @@ class AscendWalk(Walk):
             return super().settle(picks, tally, devices)
         whole = _whole_modules(picks)[: self.request.count]
         if len(whole) == self.request.count:
-            return whole
+            if self.may_have(whole):
+                return whole
+            tally.count(Reason.QUOTA, len(whole))
         tally[Reason.TOO_FEW_FITTING] = len(whole)
         return Refused(tally, self.request.count)
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from extender.fitting.reasons import Reason, Tally
-from extender.fitting.room import ENDLESS
 from extender.fitting.scene import Pick, Refused, Scene
 from extender.fitting.walk import Walk
 from extender.model import DeviceUsage
@@ -77,13 +76,9 @@ class KunlunWalk(Walk):
             else:
                 free[usage.device.index] = usage
         picks = [self.pick(free[index], []) for index in select(free, self.request.count)]
-        if picks and self._may_have(picks):
+        if picks and self.may_have(picks):
             return picks
         return Refused(self._why(tally, picks), len(usages))
-
-    def _may_have(self, picks: list[Pick]) -> bool:
-        room = self.scene.room
-        return room is ENDLESS or self.scene.has_room([pick.given for pick in picks])
 
     def _why(self, tally: Tally, picks: list[Pick]) -> Tally:
         """Return HAMi's reason; those of single devices are told where they tell more."""

@@ -20,9 +20,8 @@ from hami.devices import PodDevice
 from hami.matching import parsed_bool
 from hami.register_metax import LINK_ZONE, QOS_POLICY
 from hami.requests import DeviceRequest
-from hami.vendor_rules.metax import APP_CLASS_KEY, QOS_KEY
+from hami.vendor_rules.metax import APP_CLASS_KEY, QOS_KEY, TOPOLOGY_KEY, MetaxShareRule
 
-TOPOLOGY_KEY: Final = "metax-tech.com/sgpu-topology-aware"
 ALLOCATED_KEY: Final = "metax-tech.com/gpu-devices-allocated"
 TIME_KEY: Final = "metax-tech.com/predicate-time"
 _ONLINE: Final = "online"
@@ -151,8 +150,14 @@ def _linked_first(picks: list[Pick], count: int) -> list[Pick]:
 
 
 def _is_topology_aware(scene: Scene) -> bool:
-    whole = any(pick.given.cores == _ALL for picks in scene.taken for pick in picks)
-    return whole and bool(parsed_bool(scene.annotations.get(TOPOLOGY_KEY, "")))
+    """Tell whether links count: as the pod says or, where that is no truth value, as configured."""
+    if not any(pick.given.cores == _ALL for picks in scene.taken for pick in picks):
+        return False
+    said = parsed_bool(scene.annotations.get(TOPOLOGY_KEY, ""))
+    if said is not None:
+        return said
+    rule = scene.vendor.rule if scene.vendor else None
+    return isinstance(rule, MetaxShareRule) and rule.topology_aware
 
 
 def _quiet(scene: Scene) -> int:

@@ -39,8 +39,7 @@ class NeuronWalk(Walk):
             else:
                 idle[usage.device.index] = usage
         picks = [self.pick(idle[index], []) for index in self._run(idle)]
-        room = self.scene.room
-        if picks and (room is ENDLESS or self.scene.has_room([each.given for each in picks])):
+        if picks and self.may_have(picks):
             return picks
         reason = Reason.QUOTA if picks else Reason.NUMA
         return Refused(Tally({str(reason): len(picks) or 1}), len(usages))
