@@ -37,6 +37,12 @@ def problem(content: bytes, machine: str | None = None) -> str | None:
     return next((reason for kept, reason in rules if not kept), None)
 
 
+def machine_of(content: bytes) -> str | None:
+    """Return the machine that *content*, of which nothing is the `problem`, is built for."""
+    number = int.from_bytes(content[18:20], "little")
+    return next((name for name, known in _MACHINES.items() if known == number), None)
+
+
 def empty_header(machine: str | None = None) -> bytes:
     """Return the header of a shared object that holds nothing."""
     ident = _MAGIC + _IDENT + bytes([1]) + bytes(9)

@@ -27,7 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _webhook(words[1:])
     if words[:1] == ["extender"]:
         return _extender(words[1:])
-    from cli import convert_command, demo_command, discover, explain_command  # noqa: PLC0415
+    from cli import (  # noqa: PLC0415
+        convert_command,
+        demo_command,
+        discover,
+        explain_command,
+        install_command,
+    )
     from cli.extras import MissingExtraError  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="gpuslice", description="Shares of GPUs for Kubernetes.")
@@ -36,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("webhook", help="run the admission webhook of a cluster")
     commands.add_parser("extender", help="run the extender beside a kube-scheduler")
     discover.add_parser(commands)
+    install_command.add_parser(commands)
     demo_command.add_parser(commands)
     explain_command.add_parser(commands)
     convert_command.add_parser(commands)
