@@ -25,6 +25,7 @@ class SocketServer:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._server: grpc.Server | None = None
+        self._threads: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: set[Future[Any]] = set()
 
@@ -32,8 +33,8 @@ class SocketServer:
         """Listen; *add* puts the servicers into the server. A loop must be running."""
         self._loop = asyncio.get_running_loop()
         self._path.unlink(missing_ok=True)
-        threads = ThreadPoolExecutor(8, thread_name_prefix=self._path.stem)
-        self._server = grpc.server(threads, options=[("grpc.so_reuseport", 0)])
+        self._threads = ThreadPoolExecutor(8, thread_name_prefix="kubelet")
+        self._server = grpc.server(self._threads, options=[("grpc.so_reuseport", 0)])
         add(self._server)
         self._server.add_insecure_port(f"unix:{self._path}")
         self._server.start()
@@ -46,6 +47,8 @@ class SocketServer:
             future.cancel()
         await asyncio.to_thread(self._server.stop(0).wait)
         self._server = None
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as left:
             left.bind(str(self._path))
 

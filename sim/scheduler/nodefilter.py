@@ -78,15 +78,25 @@ def finished(pod: JsonObject) -> bool:
 
 
 def _extended(pod: JsonObject) -> dict[str, int]:
-    """Return the extended resources of *pod* in billionths: the sum, or one init container's."""
+    """Return the extended resources of *pod* in billionths: the most it asks for at any moment.
+
+    Init containers run one after another, each beside the ones before it that run on.
+    """
     spec = pod["spec"]
     total: Counter[str] = Counter()
     for container in spec.get("containers") or ():
         total.update(dict(_asked(container)))
+    peak: Counter[str] = Counter()
+    running: Counter[str] = Counter()
     for container in spec.get("initContainers") or ():
-        for name, nanos in _asked(container):
-            total[name] = max(total[name], nanos)
-    return {name: nanos for name, nanos in total.items() if nanos}
+        mine = Counter(dict(_asked(container)))
+        if container.get("restartPolicy") == "Always":
+            total.update(mine)
+            running.update(mine)
+            peak |= running
+        else:
+            peak |= running + mine
+    return {name: nanos for name, nanos in (total | peak).items() if nanos}
 
 
 def _asked(container: JsonObject) -> Iterator[tuple[str, int]]:

@@ -137,8 +137,7 @@ class DeviceStage:
         for name in names:
             self.client.delete(paths.pods(NAMESPACE, name))
         for name in names:
-            eventually(lambda name=name: not self._exists(name), KUBELET_WAIT_S)
-            self._pods.remove(name)
+            self._end(name)
 
     def restart_kubelet(self, meanwhile: Callable[[], object] = lambda: None) -> None:
         """End kubelet, do something, and wait until the next one listens for plugins."""
@@ -154,9 +153,13 @@ class DeviceStage:
 
     def clear(self) -> None:
         """Leave nothing."""
-        self.gone(*self._pods)
+        self.gone(*list(self._pods))
         for plugin in self.plugins:
             plugin.stop()
+
+    def _end(self, name: str) -> None:
+        eventually(lambda: not self._exists(name), KUBELET_WAIT_S)
+        self._pods.remove(name)
 
     def _exists(self, name: str) -> bool:
         try:

@@ -19,6 +19,7 @@ from sim.cluster import Cluster, ClusterError
 from sim.kubelet.timing import Timing
 from sim.node import NodeHandle, NodeSpec
 from sim.runtime.container import from_json
+from tests.sim.kubelet.device_plugin_server import RESOURCE, DevicePluginServer
 from tests.sim.kubelet.plugin_server import DRIVER, Entry, PluginServer
 
 JsonObject = dict[str, Any]
@@ -186,6 +187,44 @@ def test_a_kubelet_restart_leaves_containers_alone(directory: Path) -> None:
         assert node.containers() == before
         assert objects(cluster, "resourceslices") == []
         assert len(agent.server.made("prepare")) == 1
+
+
+def test_pods_are_scheduled_by_what_device_plugins_offer(directory: Path) -> None:
+    """One too many waits until another has gone, over a restart of kubelet too."""
+    devices = {"a": "Healthy", "b": "Healthy", "ill": "Unhealthy"}
+    limits = {RESOURCE: "1"}
+    with two_nodes(directory) as cluster:
+        node = cluster.node("node-b")
+        plugin = DevicePluginServer(node.kubelet_root, devices=devices).start()
+        try:
+            cluster.wait_for(lambda: offered(cluster, "node-b") == "2", 30)
+            for number, name in enumerate(("first", "second", "third")):
+                container = {"name": "app", "image": "i", "resources": {"limits": limits}}
+                meta = {"name": name, "namespace": "default"}
+                create(cluster, "pods", {"metadata": meta, "spec": {"containers": [container]}})
+                running = min(number + 1, 2)
+                cluster.wait_for(lambda: len(node.containers()) == running, 30)  # noqa: B023
+            waiting = {"first": "Running", "second": "Running", "third": "Pending"}
+            cluster.wait_for(lambda: phases(cluster) == waiting, 30)
+            node.restart_kubelet()
+            cluster.wait_for(lambda: offered(cluster, "node-b") == "0", 30)
+            assert node.device_plugins() == {}
+            plugin.stop()
+            plugin.start()
+            cluster.wait_for(lambda: offered(cluster, "node-b") == "2", 30)
+            assert node.device_plugins() == {RESOURCE: str(plugin.socket)}
+            cluster.run(cluster.api.delete("pods", "first", "default"))
+            cluster.wait_for(lambda: phases(cluster).get("third") == "Running", 30)
+            assert sorted(view.env["IDS"] for view in node.containers()) == ["a", "b"]
+        finally:
+            plugin.stop()
+
+
+def offered(cluster: Cluster, node: str) -> str | None:
+    """Return what a node offers of the tests' resource."""
+    status = cluster.run(cluster.api.get("nodes", node))["status"]
+    found: str | None = status["allocatable"].get(RESOURCE)
+    return found
 
 
 def test_other_processes_can_read_and_ask(directory: Path) -> None:
