@@ -115,7 +115,6 @@ class Allocator:
         except BaseException:
             # Kubelet is about to fail a pod of which it is not known here whether it has the lock.
             self._locks.doubt()
-            self._finder.failed()
             raise
         if isinstance(found, Replay):
             log.info("devices handed out again", pod=str(found.identity.key))
@@ -134,6 +133,7 @@ class Allocator:
             alone = scene.claimants[0] if len(scene.claimants) == 1 else None
             if alone is not None and not scene.undecided:
                 self._fail(alone, error)
+            self._finder.failed(scene, counts)
             raise
 
     def _still(self, replay: Replay) -> bool:

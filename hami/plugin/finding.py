@@ -11,7 +11,7 @@ without knowing what was decided, or as it was told for a pod that could not be 
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ import structlog
 from gpu.refusal import Refusal, RefusedError
 from hami.nodelock import Owner, parse
 from hami.plugin import claimants
-from hami.plugin.claimants import Claimant, Undecided, identity_of
+from hami.plugin.claimants import Claimant, Identity, Undecided, identity_of
 from hami.plugin.insisting import insist
 from hami.reading import Undecodable
 from hami.vendors import Lock
@@ -45,10 +45,18 @@ class Scene:
     claimants: tuple[Claimant, ...] = ()
     undecided: tuple[Undecided, ...] = ()
 
+    @property
+    def identities(self) -> frozenset[Identity]:
+        """Whose pods these are."""
+        return frozenset(each.identity for each in self._everybody)
+
     def suiting(self, counts: Sequence[int]) -> tuple[Claimant | Undecided, ...]:
         """Return those for whom kubelet may ask for *counts* devices."""
-        everybody: tuple[Claimant | Undecided, ...] = (*self.claimants, *self.undecided)
-        return tuple(each for each in everybody if each.suits(counts))
+        return tuple(each for each in self._everybody if each.suits(counts))
+
+    @property
+    def _everybody(self) -> tuple[Claimant | Undecided, ...]:
+        return (*self.claimants, *self.undecided)
 
 
 class Finder:
@@ -64,7 +72,9 @@ class Finder:
     ) -> None:
         self._client, self._resource, self._clock = client, resource, clock
         self.node = node
-        self._failed_at_s: float | None = None
+        self._suspects: frozenset[Identity] = frozenset()
+        """Pods of which one has been refused."""
+        self._failed_at_s = 0.0
 
     def scene(self) -> Scene:
         """Look at the node's lock and its pods; raises `KubeError`."""
@@ -72,11 +82,14 @@ class Finder:
         lock = (node["metadata"].get("annotations") or {}).get(Lock.SHARED)
         named = self._named(lock)
         holder = None if named is None else self._read(named)
-        others = self._listed(fresh=not isinstance(holder, Claimant))
         found = {} if holder is None else {holder.identity: holder}
-        for pod in others:
-            if identity_of(pod) not in found and (each := self._read(pod)) is not None:
-                found[each.identity] = each
+        is_fresh = not isinstance(holder, Claimant)
+        for pod in self._listed(fresh=is_fresh):
+            if identity_of(pod) in found or (each := self._read(pod)) is None:
+                continue
+            current = each if is_fresh else self._current(each.identity)
+            if current is not None:
+                found[each.identity] = current
         return Scene(
             lock=lock,
             claimants=tuple(each for each in found.values() if isinstance(each, Claimant)),
@@ -86,21 +99,27 @@ class Finder:
     def settled(self, counts: Sequence[int]) -> Scene:
         """Return the scene of a call for *counts* devices.
 
-        The pod of a call that failed may still be meant until kubelet has written that it refused
-        it, so two are waited for then.
+        The pod of a call that failed is meant by nobody any more, which shows once kubelet has
+        written that it refused it. That is waited for where it may make a difference.
         """
         scene = self.scene()
-        if self._failed_at_s is None or self._clock() - self._failed_at_s > _RECENT_S:
-            return scene
         end_s = self._clock() + SETTLE_S
-        while len(scene.suiting(counts)) > 1 and self._clock() < end_s:
+        while len(scene.suiting(counts)) > 1 and self._hides_a_refused_pod(scene):
+            if self._clock() > end_s:
+                break
             time.sleep(_LOOK_S)
             scene = self.scene()
         return scene
 
-    def failed(self) -> None:
-        """Take note that kubelet got an error for a pod that is not known."""
+    def failed(self, scene: Scene, counts: Sequence[int]) -> None:
+        """Take note that kubelet got an error for one of the pods of *scene*."""
+        self._suspects = frozenset(each.identity for each in scene.suiting(counts))
         self._failed_at_s = self._clock()
+
+    def _hides_a_refused_pod(self, scene: Scene) -> bool:
+        if self._clock() - self._failed_at_s > _RECENT_S or not self._suspects <= scene.identities:
+            self._suspects = frozenset()
+        return bool(self._suspects)
 
     def only(self, scene: Scene, counts: Sequence[int]) -> Claimant:
         """Return the one pod that is meant; raises `RefusedError`."""
@@ -121,12 +140,9 @@ class Finder:
         except NotFoundError:
             return None
 
-    def claimant(self, identity: claimants.Identity) -> Claimant | None:
+    def claimant(self, identity: Identity) -> Claimant | None:
         """Return the pod as it is now, `None` if it has nothing to come; raises `KubeError`."""
-        pod = self.pod(identity.key)
-        if pod is None or identity_of(pod) != identity:
-            return None
-        found = self._read(pod)
+        found = self._current(identity)
         return found if isinstance(found, Claimant) else None
 
     def _named(self, lock: str | None) -> JsonObject | None:
@@ -136,19 +152,20 @@ class Finder:
         except ValueError:  # A lock may say anything, `..` too.
             return None
 
-    def _listed(self, *, fresh: bool) -> Iterator[JsonObject]:
-        """Yield the node's pending pods; where the server may look into its cache, as they are now.
+    def _listed(self, *, fresh: bool) -> list[JsonObject]:
+        """Return the node's pending pods, from the server's cache unless they must be *fresh*.
 
-        Servers before Kubernetes 1.31 read all pods of the cluster for a list that must be fresh.
+        For a fresh list servers before Kubernetes 1.31 read all pods of the cluster.
         """
         params = {"fieldSelector": f"spec.nodeName={self.node},status.phase=Pending"}
         if not fresh:
             params["resourceVersion"] = "0"
-        for pod in insist(lambda: self._object(pods(), params))["items"]:
-            if fresh or self._read(pod) is None:
-                yield pod
-            elif (current := self.pod(identity_of(pod).key)) is not None:
-                yield current
+        found: list[JsonObject] = insist(lambda: self._object(pods(), params))["items"]
+        return found
+
+    def _current(self, identity: Identity) -> Claimant | Undecided | None:
+        pod = self.pod(identity.key)
+        return None if pod is None or identity_of(pod) != identity else self._read(pod)
 
     def _read(self, pod: JsonObject) -> Claimant | Undecided | None:
         return claimants.read(pod, node=self.node, resource=self._resource)

@@ -134,15 +134,17 @@ class Cluster:
         counts: Sequence[int] = (1,),
         inits: Sequence[int] = (),
         env: Sequence[JsonObject] = (),
+        node: str | None = NODE,
     ) -> str:
         """Create a pod that is bound, with nothing but *metadata* about devices."""
         spec: JsonObject = {
-            "nodeName": NODE,
             "containers": [
                 {**_container(f"app-{number}", count), "env": list(env)}
                 for number, count in enumerate(counts)
             ],
         }
+        if node is not None:
+            spec["nodeName"] = node
         if inits:
             spec["initContainers"] = [
                 _container(f"init-{number}", count) for number, count in enumerate(inits)
@@ -176,6 +178,11 @@ class Cluster:
         found = self.get(name)
         found["status"] = {**found["status"], **status}
         self.server.run(self.server.server.api.update("pods", found, subresource="status"))
+
+    def delete(self, name: str) -> None:
+        """Delete a pod at once."""
+        api = self.server.server.api
+        self.server.run(api.delete("pods", name, "default", grace_period_s=0))
 
     def get(self, name: str) -> JsonObject:
         """Return a pod."""

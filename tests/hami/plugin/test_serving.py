@@ -298,7 +298,12 @@ def test_a_call_in_flight_ends_before_the_plugin_does(
         kubelet.wait_lists(1)
         cluster.pod("a", f"{given(0)};")
         held = threading.Event()
-        parts.answers.before = lambda: (answering.set(), held.wait(DEADLINE_S))
+
+        def hold() -> None:
+            answering.set()
+            held.wait(DEADLINE_S)
+
+        parts.answers.before = hold
         with ThreadPoolExecutor(1) as pool:
             call = pool.submit(kubelet.allocate, [f"{uuid(0)}-0"])
             assert answering.wait(DEADLINE_S)
