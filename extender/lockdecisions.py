@@ -65,10 +65,11 @@ class Decider:
         *,
         times: LockTimes,
         busy: Collection[str],
+        given_up: Collection[tuple[str, str]],
     ) -> None:
-        """Keep the locks of pods that are *busy*, by UID."""
+        """Keep the locks of pods that are *busy*, by UID; *given up* ones hold nobody."""
         self._calls, self._state, self._metrics = calls, state, metrics
-        self._times, self._busy = times, busy
+        self._times, self._busy, self._given_up = times, busy, given_up
 
     async def decide(self, kind: Lock, wanted: Wanted, facts: NodeFacts, taken: Taken) -> Decision:
         """Return `SET`, `OURS`, `BREAK` or `WAIT`."""
@@ -80,6 +81,9 @@ class Decider:
         decision = _readable(self._by_rules(wanted, value, is_held=None))
         if value is None:
             return decision
+        if (wanted.node, value) in self._given_up:
+            self._broken(wanted.node, value, Gone.GIVEN_UP)
+            return Decision(verdict=Verdict.BREAK)
         if decision.verdict is Verdict.OURS and not is_own:
             # An earlier pod of this name, or an earlier run of this program: begin its time anew.
             return Decision(verdict=Verdict.BREAK)

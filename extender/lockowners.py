@@ -32,6 +32,8 @@ class Gone(StrEnum):
     DONE = "done"
     UNBOUND = "unbound"
     EXPIRED = "expired"
+    GIVEN_UP = "given-up"
+    """It was set here by a try that had been given up by the time it was seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ nobody else waits meanwhile.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,8 @@ _LOOK_S: Final = 1.0
 _CONFLICTS: Final = 8
 _PAUSE_S: Final = 0.05
 _RELEASES: Final = 5
+_GIVEN_UP: Final = 64
+"""As many as are remembered; they end by themselves when their pod is seen to wait for long."""
 
 
 @dataclass(slots=True)
@@ -67,12 +70,15 @@ class NodeLocks:
         """
         self._calls, self._state, self._metrics = calls, state, metrics
         self._expire = timedelta(seconds=expire_s)
+        self._given_up = deque[tuple[str, str]](maxlen=_GIVEN_UP)
+        """Nodes with values that may be written there still, or again, and hold for nobody."""
         self._decider = Decider(
             calls,
             state,
             metrics,
             times=LockTimes(expire=self._expire, bind_max=timedelta(seconds=bind_max_s)),
             busy=busy,
+            given_up=self._given_up,
         )
         self._lines: dict[str, _Line] = {}
         state.on_node(self._node_changed)
@@ -117,6 +123,11 @@ class NodeLocks:
                     line.taken = Taken()
                     self._note(line, wanted.node, facts)
                 return
+        self._give_up(wanted, written)
+
+    def _give_up(self, wanted: Wanted, values: Mapping[Lock, str]) -> None:
+        if value := values.get(Lock.SHARED):
+            self._given_up.append((wanted.node, value))
 
     async def _in_turn(
         self,
@@ -179,8 +190,7 @@ class NodeLocks:
         self, line: _Line, wanted: Wanted, facts: NodeFacts, values: Mapping[Lock, str]
     ) -> Mapping[Lock, str]:
         if values.items() <= facts.locks.items():
-            line.taken = Taken(values=values, uid=wanted.uid)
-            return values
+            return self._held(line, wanted, values)
         try:
             new = await self._calls.annotate_node(wanted.node, values, facts.resource_version)
         except ConflictError:
@@ -193,12 +203,19 @@ class NodeLocks:
             except LockError:
                 if names_us:
                     await self.release(wanted, values)
+                self._give_up(wanted, values)
                 raise
             if not names_us or not values.items() <= new.locks.items():
+                self._give_up(wanted, values)
                 message = f"node {wanted.node} cannot be locked: {error}"
                 raise LockError(message) from error
         self._note(line, wanted.node, new)
+        return self._held(line, wanted, values)
+
+    def _held(self, line: _Line, wanted: Wanted, values: Mapping[Lock, str]) -> Mapping[Lock, str]:
         line.taken = Taken(values=values, uid=wanted.uid)
+        if (value := (wanted.node, values.get(Lock.SHARED, ""))) in self._given_up:
+            self._given_up.remove(value)
         return values
 
     def _facts(self, line: _Line, node: str) -> NodeFacts:

@@ -28,6 +28,8 @@ class Way:
         """Method, end of the path and what happens, each once."""
         self.before: Callable[[Request], None] = lambda _: None
         """Called with each request before anything becomes of it."""
+        self.chance: Callable[[Request], Trouble | None] = lambda _: None
+        """Says what becomes of requests of which the plan says nothing."""
         self._late: list[Request] = []
 
     def __call__(self, request: Request, exchange: Exchange) -> None:
@@ -58,7 +60,7 @@ class Way:
             if request.method == method and request.path.endswith(end):
                 self.plan.remove(each)
                 return trouble
-        return None
+        return self.chance(request)
 
     def _handed_on(self, request: Request) -> tuple[int, bytes]:
         connection = HTTPConnection(self._server.hostname or "", self._server.port, timeout=30)

@@ -5,11 +5,13 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from itertools import count
 from typing import Any, Final, Protocol
 
 from extender.choosing_parts import state_parts
+from extender.parts import Parts, Surroundings
 from extender.program import Program
 from extender.settings import ExtenderSettings
 from hami.deviceconfig import DeviceConfig
@@ -62,8 +64,9 @@ def identity_of(host: Host, user: str) -> ClientConfig:
 class Served:
     """A program that serves in a thread of its own, and its API server."""
 
-    def __init__(self, server: Host, **options: Any) -> None:
-        self.server = server
+    def __init__(self, server: Host, *, way: str = "", **options: Any) -> None:
+        """Serve with *options*; only watches reach the API server itself where there is a *way*."""
+        self.server, self._way = server, way
         self.client = client_of(server, "admin")
         self._numbers = count()
         self._identity = identity_of(server, "extender")
@@ -91,7 +94,15 @@ class Served:
         self._loop.stop()
 
     async def _made(self) -> Program:
-        return Program(self._settings, state_parts(_CONFIG), identity=self._identity)
+        identity, make = self._identity, state_parts(_CONFIG)
+
+        def made(surroundings: Surroundings) -> Parts:
+            return make(replace(surroundings, client=self.client))
+
+        if not self._way:
+            return Program(self._settings, make, identity=identity)
+        by_the_way = ClientConfig(host=self._way, token=identity.token)
+        return Program(self._settings, made, identity=by_the_way)
 
     def _serve(self) -> None:
         self._loop.run(self._program.run())

@@ -229,6 +229,35 @@ def test_a_lock_that_stays_is_taken_over() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("case", ["it arrives late", "it is not released"])
+def test_a_lock_that_was_given_up_holds_nobody(case: str) -> None:
+    """The next pod takes it over at once, though the one that it names is still there."""
+
+    async def play() -> None:
+        async with scene(lock_wait_s=0.5) as here:
+            await here.create_node("gpu1")
+            args = await here.reserved("p")
+            if case == "it arrives late":
+                here.way.plan = [(*_LOCK, LATE)]
+            else:
+                here.way.plan = [(*_BINDING, 403), (*_LOCK, NOTHING), *[(*_LOCK, 500)] * 5]
+            assert await here.binder.bind(args)
+            here.way.deliver()
+            assert (await here.lock_of() or "").endswith(",default,p")
+            following = await here.reserved("q")
+            assert await here.binder.bind(following) == ""
+            await _is_whole(here, following)
+            here.state.reserve(reservation("p", uid=args.pod_uid))
+            assert "node lock contention" in await here.binder.bind(args)
+            await here.remove_lock()
+            here.state.reserve(reservation("p", uid=args.pod_uid))
+            assert await here.binder.bind(args) == ""
+            following = await here.reserved("r")
+            assert "node lock contention" in await here.binder.bind(following)
+
+    asyncio.run(play())
+
+
 def test_a_lock_of_which_nothing_can_be_read_is_released() -> None:
     """It was written, though neither the answer nor the node could be read at first."""
 
