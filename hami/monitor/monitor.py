@@ -128,4 +128,5 @@ class Monitor:
                 self.look()
             except Exception:  # the top of the thread's loop
                 log.exception("monitor failed")
+                self._steering.let_go()
             self._stopping.wait(self._options.interval_s)

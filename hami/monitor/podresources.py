@@ -69,7 +69,7 @@ class ContainerResources:
 class PodResources:
     """Kubelet's answers; may be used from any thread."""
 
-    def __init__(self, socket: Path = SOCKET, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, socket: Path = SOCKET, *, timeout_s: float = 2.0) -> None:
         self._timeout_s = timeout_s
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_OPTIONS)
         self._stub = PodResourcesListerStub(self._channel)

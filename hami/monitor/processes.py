@@ -60,6 +60,7 @@ class HostProcesses:
         self._seen: dict[_Slot, _Seen] = {}
         self._asked: set[_Slot] = set()
         self._table: _Table | None = None
+        self._sees_pods = False
 
     def begin(self) -> None:
         """Begin a scan: forget slots that the last one did not ask for."""
@@ -70,6 +71,16 @@ class HostProcesses:
     def of_pods(self, pod_uids: frozenset[str]) -> Liveness:
         """Return what tells whether a process of one of these pods lives."""
         return lambda pid, host_pid: self._is_alive(_Slot(pod_uids, pid, host_pid))
+
+    def sees_pods(self) -> bool:
+        """Tell whether processes of pods are shown here at all; if not, nobody seems to live."""
+        if not self._sees_pods:
+            if self._table is None:
+                self._table = self._read_table()
+            self._sees_pods = any(
+                self.pod_of(pid) for pids in self._table.host_pids.values() for pid in pids
+            )
+        return self._sees_pods
 
     def pod_of(self, host_pid: int) -> str | None:
         """Return the UID of the pod of a process, empty if it is no pod's, `None` if not known."""
@@ -93,6 +104,7 @@ class HostProcesses:
             start = self._start(host_pid)
             if start is not None and self._is_meant(slot, host_pid):
                 self._seen[slot] = _Seen(host_pid, start)
+                self._sees_pods = True
                 return True
         return False
 

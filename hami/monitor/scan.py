@@ -19,11 +19,12 @@ from gpu.usage import GpuUsage
 from hami.deviceids import physical_uuid
 from hami.monitor.claims import PreparedClaim
 from hami.monitor.holders import HeldDevice, Holder, Mode, Regions, Told, holders, told_by
+from hami.monitor.patience import PatientReadings
 from hami.monitor.places import PRIORITY_DEFAULT, Owner, Place, PluginRegions
 from hami.monitor.podresources import ContainerResources, PodResourcesError
 from hami.monitor.pods import NodePod
 from hami.monitor.processes import HostProcesses
-from hami.monitor.regions.model import Region, Unreadable
+from hami.monitor.regions.model import Region, Trouble, Unreadable
 from hami.monitor.regions.reading import read_region
 from hami.monitor.sources import GpuOwner, GpuWorker, Look, Snapshot, Source, Sources
 
@@ -45,6 +46,7 @@ class Scanner:
         self._sources = sources
         self._processes = processes
         self._plugin = PluginRegions(sources.plugin_regions)
+        self._readings = None if sources.gpus is None else PatientReadings(sources.gpus)
         self._now_s = now_s
         self._success: dict[Source, bool] = {}
 
@@ -61,7 +63,7 @@ class Scanner:
             resources=self._sources.plugin_resources,
         )
         places = self.places(claims, held)
-        regions = self._regions(places)
+        regions = self._regions(places, held)
         gpus = self._gpus()
         return Snapshot(
             taken_s=self._now_s(),
@@ -116,15 +118,31 @@ class Scanner:
         return told_by(self._asked(Source.POD_RESOURCES, kubelet.containers, nothing))
 
     def _gpus(self) -> tuple[GpuUsage, ...]:
-        readings = self._sources.gpus
         nothing: tuple[GpuUsage, ...] = ()
-        return nothing if readings is None else self._asked(Source.GPUS, readings.read, nothing)
+        if self._readings is None:
+            return nothing
+        return self._asked(Source.GPUS, self._readings.read, nothing)
 
-    def _regions(self, places: Iterable[Place]) -> dict[Path, Region | Unreadable]:
-        return {
+    def _regions(
+        self, places: Iterable[Place], held: Iterable[Holder]
+    ) -> dict[Path, Region | Unreadable]:
+        found = {
             each.path: read_region(each.path, is_alive=self._processes.of_pods(each.pod_uids))
             for each in places
         }
+        # Where a container runs, nobody living is a reason to doubt.
+        running = {each.region for each in held if each.running}
+        deserted = [
+            path
+            for path, region in found.items()
+            if path in running and isinstance(region, Region) and not region.processes
+        ]
+        if deserted and not self._processes.sees_pods():
+            self._note(Source.PROCESSES, "no process of a pod is shown; hostPID is needed")
+            found |= dict.fromkeys(deserted, _NOBODY_SHOWN)
+        else:
+            self._note(Source.PROCESSES, "")
+        return found
 
     def _workers(
         self,
@@ -188,6 +206,9 @@ def _place(path: Path, pod_uids: Iterable[str], claim: PreparedClaim | None) -> 
     )
 
 
+_NOBODY_SHOWN = Unreadable(
+    trouble=Trouble.UNREADABLE, reason="it is not known which of its processes live"
+)
 _OTHERS = "*"
 """In the place of a GPU's UUID: GPUs that another driver gives, of which only it knows which."""
 

@@ -57,6 +57,8 @@ class Source(StrEnum):
     POD_RESOURCES = "pod_resources"
     GPUS = "gpus"
     REGIONS = "regions"
+    PROCESSES = "processes"
+    """Of the host; those of containers at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

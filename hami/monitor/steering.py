@@ -61,6 +61,11 @@ class Steering:
             if not self._closed:
                 self._store(tasks, readable)
 
+    def let_go(self) -> None:
+        """Release those that this monitor has told to wait, as it cannot look after them."""
+        waiting = self.waiting()
+        self.release_all(Place(path=path, pod_uids=frozenset()) for path in sorted(waiting))
+
     def close(self) -> None:
         """Store nothing any more but what releases."""
         with self._storing:

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from cdi.durable import open_existing
 from hami.monitor.regions.file import RegionFile, UnfitError
 from hami.monitor.regions.layouts import Layout
 from hami.monitor.regions.recognition import recognize
@@ -76,7 +77,7 @@ def feedback_fields(path: Path) -> Iterator[FeedbackFields]:
     A region that is open is not reset, so what is stored goes to those whose region was read.
     """
     # Without O_NONBLOCK it would wait for whoever resets it.
-    descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = open_existing(path, os.O_RDWR | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

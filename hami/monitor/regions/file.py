@@ -65,8 +65,7 @@ def opened(path: Path) -> Iterator[RegionFile]:
     """Open *path* to read; `UnfitError` if it is no file or somebody resets it, else OSError."""
     try:
         # Without O_NONBLOCK it would wait for whoever resets it, and for the writer of a pipe.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except BlockingIOError as error:
         raise UnfitError(Trouble.BUSY, "it is being reset") from error
     except FileNotFoundError as error:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def said_of(name: str) -> dict[str, Any]:
     return found
 
 
+@cache
 def content_of(name: str) -> bytes:
     """Return the bytes of the region *name*."""
     return gzip.decompress((FIXTURES / f"{name}.cache.gz").read_bytes())
@@ -33,15 +35,20 @@ def content_of(name: str) -> bytes:
 def placed(name: str, path: Path) -> Path:
     """Put the region *name* at *path*, with holes where it is empty."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = content_of(name)
     with path.open("wb") as file:
-        for start in range(0, len(content), 4096):
-            page = content[start : start + 4096]
-            if any(page):
-                file.seek(start)
-                file.write(page)
-        file.truncate(len(content))
+        for start, page in _pages(name):
+            file.seek(start)
+            file.write(page)
+        file.truncate(len(content_of(name)))
     return path
+
+
+@cache
+def _pages(name: str) -> tuple[tuple[int, bytes], ...]:
+    """Return the pages of the region *name* that hold anything, with their places."""
+    content = content_of(name)
+    pages = ((start, content[start : start + 4096]) for start in range(0, len(content), 4096))
+    return tuple((start, page) for start, page in pages if any(page))
 
 
 def poke(path: Path, offset: int, value: int, size: int = 4) -> None:

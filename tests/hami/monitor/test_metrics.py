@@ -35,6 +35,7 @@ from tests.hami.monitor.nodes import (
     usage,
 )
 from tests.hami.monitor.regionfiles import placed, poke
+from tests.hami.monitor.test_processes import Proc, slice_of
 
 MIB = 2**20
 
@@ -231,13 +232,36 @@ def test_a_region_that_nobody_has_used_uses_nothing(node: Node) -> None:
     assert path.stat().st_blocks == 0
 
 
-def test_ghosts_are_not_shown(node: Node) -> None:
+def test_ghosts_are_not_shown(node: Node, tmp_path: Path) -> None:
     """A killed process leaves 100 MiB in the region, which nobody uses."""
+    proc = Proc(tmp_path / "proc")
+    proc.add(4711, 1, cgroup=slice_of(pod_uid(1)))
     node.share()
     placed("a_one_proc_after_sigkill", node.claim_region("claim-1"))
-    series = looked(node)
+    monitor = node.monitor(feedback=False, proc=proc.root)
+    monitor.look()
+    series = scraped(monitor)
     assert series.of("gpuslice_share_memory_used_bytes") == [0]
     assert series.of("gpuslice_share_processes") == [0]
+    assert series.of("gpuslice_monitor_source_success", source="processes") == [1]
+
+
+def test_without_the_hosts_processes_use_is_not_known(node: Node, tmp_path: Path) -> None:
+    """An agent that sees its own processes only must not say that nobody uses anything."""
+    proc = Proc(tmp_path / "proc")
+    proc.add(7)
+    node.share()
+    monitor = node.monitor(feedback=False, proc=proc.root)
+    monitor.look()
+    series = scraped(monitor)
+    assert series.of("gpuslice_share_memory_used_bytes") == []
+    assert series.of("gpuslice_region_read_success") == [0]
+    assert series.of("gpuslice_monitor_source_success", source="processes") == [0]
+    proc.add(os.getpid(), cgroup=slice_of(pod_uid(1)))
+    monitor.look()
+    series = scraped(monitor)
+    assert series.of("gpuslice_share_memory_used_bytes") == [768 * MIB]
+    assert series.of("gpuslice_monitor_source_success", source="processes") == [1]
 
 
 def test_one_failure_of_nvml_hides_one_figure(node: Node) -> None:

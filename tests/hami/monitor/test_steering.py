@@ -3,15 +3,21 @@
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import structlog
 
+from gpu.errors import NvmlError
+from gpu.usage import GpuUsage
+from hami.monitor.monitor import Monitor, MonitorOptions
+from hami.monitor.patience import PatientReadings
 from hami.monitor.regions.layouts import V1_2
-from tests.hami.monitor.nodes import NOW_S, Node, claim, live_region, pod, scraped
+from tests.hami.monitor.nodes import NODE, NOW_S, Node, claim, live_region, pod, scraped, usage
 from tests.hami.monitor.regionfiles import peek, peek_recent, placed, poke
-from tests.patience import eventually
+from tests.patience import DEADLINE_S, eventually
 
 SWITCH = V1_2.utilization_switch
 
@@ -148,6 +154,58 @@ def test_nothing_is_stored_after_a_stop(node: Node) -> None:
     assert peek_recent(low) >= 0
 
 
+def test_a_monitor_that_fails_blocks_nobody(node: Node) -> None:
+    """A defect of one look must not leave those waiting whom an earlier one has told to."""
+    high, low = node.share(1, priority=0), node.share(2)
+    launches(high)
+    monitor = node.monitor(interval_s=0.01)
+    monitor.start()
+    eventually(lambda: peek_recent(low) == -1)
+    claims = node.claims
+    node.claims = [None]  # type: ignore[list-item]
+    eventually(lambda: peek_recent(low) == 0)
+    node.claims = claims
+    eventually(lambda: peek_recent(low) == -1)
+    monitor.stop()
+    assert peek_recent(low) == 0
+
+
+def test_a_driver_that_hangs_holds_up_no_feedback(node: Node) -> None:
+    """One call is out, and the rest goes on; when it comes back, the driver is asked again."""
+    high, low = node.share(1, priority=0), node.share(2)
+    launches(high)
+    going, asked = threading.Event(), []
+
+    class Hanging:
+        def read(self) -> tuple[GpuUsage, ...]:
+            asked.append(1)
+            going.wait(DEADLINE_S)
+            return (usage(),)
+
+    readings = PatientReadings(Hanging(), within_s=0.01)
+    for _ in range(3):
+        with pytest.raises(NvmlError, match="TIMEOUT"):
+            readings.read()
+    assert len(asked) == 1
+
+    monitor = Monitor(
+        replace(node.sources(), gpus=Hanging()),
+        node=NODE,
+        recorder=node.events,
+        options=MonitorOptions(interval_s=0.01),
+        now_s=lambda: NOW_S,
+    )
+    monitor.start()
+    eventually(lambda: peek_recent(low) == -1)
+    rests(high)
+    eventually(lambda: peek_recent(low) == 0)
+    assert scraped(monitor).of("gpuslice_monitor_source_success", source="gpus") == [0]
+    going.set()
+    eventually(lambda: scraped(monitor).of("gpuslice_gpu_memory_used_bytes"))
+    assert eventually(readings.read) == (usage(),)
+    monitor.stop()
+
+
 _MONITOR = """
 import signal, sys, threading
 from pathlib import Path
@@ -166,7 +224,9 @@ monitor.stop()
 def monitor_process(root: Path) -> subprocess.Popen[bytes]:
     """Run a monitor in a process of its own until it is ended."""
     return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-c", _MONITOR, str(root)], stdout=subprocess.DEVNULL
+        [sys.executable, "-c", _MONITOR, str(root)],
+        stdout=subprocess.DEVNULL,
+        cwd=Path(__file__).parents[3],
     )
 
 
@@ -174,12 +234,9 @@ def test_a_killed_monitor_blocks_until_the_next_starts_and_no_longer(node: Node)
     """SIGKILL leaves a container waiting; the next monitor's start ends that, before any look."""
     high, low = node.share(1, priority=0), node.share(2)
 
-    def holds_back() -> bool:
-        poke(high, V1_2.recent_kernel, 2)
-        return peek_recent(low) == -1
-
+    launches(high)
     child = monitor_process(node.root)
-    eventually(holds_back)
+    eventually(lambda: peek_recent(low) == -1)
     child.kill()
     child.wait()
     assert peek_recent(low) == -1
@@ -194,12 +251,9 @@ def test_a_monitor_that_is_told_to_end_blocks_nobody(node: Node) -> None:
     """SIGTERM at any moment: when the process has ended, nobody waits."""
     high, low = node.share(1, priority=0), node.share(2)
 
-    def holds_back() -> bool:
-        poke(high, V1_2.recent_kernel, 2)
-        return peek_recent(low) == -1
-
+    launches(high)
     child = monitor_process(node.root)
-    eventually(holds_back)
+    eventually(lambda: peek_recent(low) == -1)
     child.send_signal(signal.SIGTERM)
     assert child.wait() == 0
     assert (peek_recent(low), peek(low, SWITCH), peek(high, SWITCH)) == (0, 1, 1)

@@ -23,6 +23,7 @@ from hami.monitor.regions.layouts import (
 from hami.monitor.regions.model import Region, RegionProcess, Trouble, Unreadable
 from hami.monitor.regions.reading import read_region
 from tests.hami.monitor.regionfiles import NAMES, content_of, placed, poke, said_of, writing
+from tests.patience import DEADLINE_S
 
 LAYOUT_OF = {
     "old/8b7cd78": V0_PLAIN,
@@ -167,37 +168,35 @@ def test_no_read_is_torn(layout: Layout, tmp_path: Path) -> None:
     name = {V1_2: "old/b69b1ea", V1_1_LONG: "old/e200da2", V1_1_SEQLOCK: "old/1988c5d"}[layout]
     path = placed(name, tmp_path / "region.cache")
     seen: set[int] = set()
-    unknown = 0
+    reads = 0
+    deadline_s = time.monotonic() + DEADLINE_S
     with writing(path, layout):
-        for _ in range(1000):
+        # On a busy machine the writer may stand still for many reads.
+        while reads < 1000 or len(seen) < 100:
+            assert time.monotonic() < deadline_s
+            reads += 1
             (process,) = read(path).processes
-            if process.used is None:
-                unknown += 1
-                continue
-            values = {
-                value
-                for use in process.used
-                for value in (
+            for use in process.used or ():
+                values = {
                     *(use.context_bytes, use.module_bytes, use.data_bytes),
                     *(use.offset_bytes, use.total_bytes),
-                )
-            }
-            assert len(values) == 1, values
-            seen |= values
-    assert len(seen) > 100
-    assert unknown < 500
+                }
+                assert len(values) == 1, values
+            if process.used is not None:
+                assert len({use.total_bytes for use in process.used}) == 1
+                seen.add(process.used[0].total_bytes)
 
 
 def test_a_read_that_trusted_everything_would_be_torn(tmp_path: Path) -> None:
     """The writer of these tests does tear what is read without its sequence number."""
     path = placed("old/b69b1ea", tmp_path / "region.cache")
     start = V1_2.slots + V1_2.slot.used
-    torn = 0
+    deadline_s = time.monotonic() + DEADLINE_S
     with writing(path), path.open("rb") as file:
-        for _ in range(20_000):
+        raw = bytes(104)
+        while raw[:8] == raw[96:104]:
+            assert time.monotonic() < deadline_s
             raw = os.pread(file.fileno(), 104, start)
-            torn += raw[:8] != raw[96:104]
-    assert torn
 
 
 def test_a_killed_writer_stops_nobody(tmp_path: Path) -> None:
@@ -345,7 +344,7 @@ def test_utilization_has_a_source_or_is_unknown(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     name=st.sampled_from(NAMES),
