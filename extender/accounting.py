@@ -132,7 +132,11 @@ def collapse(
     *sidecars* are the positions of init containers that stay.
     """
     return {
-        word: _ledger(word, slots, init_count, sidecars).effective()
+        word: (
+            _summed(slots[0])
+            if len(slots) == 1 and len(slots[0]) == 1
+            else _ledger(word, slots, init_count, sidecars).effective()
+        )
         for word, slots in slots_by_word.items()
     }
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
@@ -18,6 +18,8 @@ from kube.objects import JsonObject, ObjectKey, key_of
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+_DIGITS: Final = 20
 
 
 class UnwantedError(Exception):
@@ -42,10 +44,10 @@ class Change(Generic[T]):
     new: T | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Known(Generic[T]):
     uid: str
-    resource_version: str
+    version: str | int
     item: T
 
 
@@ -108,9 +110,9 @@ class Store(Generic[T]):
     def _known_of(self, key: ObjectKey, item: JsonObject) -> _Known[T] | None:
         """Decode *item*, or return what is known already of the same version of it."""
         metadata = item["metadata"]
-        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+        uid, version = metadata.get("uid", ""), _short(metadata.get("resourceVersion", ""))
         old = self._known.get(key)
-        if old is not None and version and (old.uid, old.resource_version) == (uid, version):
+        if old is not None and version and (old.uid, old.version) == (uid, version):
             return old
         try:
             decoded = self._decode(item)
@@ -121,6 +123,12 @@ class Store(Generic[T]):
             log.warning("object not decoded", object=str(key), error=type(error).__name__)
             return None
         return _Known(uid, version, decoded)
+
+
+def _short(version: Any) -> Any:
+    """Return a number in the place of its digits, which take twice the memory."""
+    is_number = type(version) is str and version.isdecimal() and version.isascii()
+    return int(version) if is_number and version[0] != "0" and len(version) < _DIGITS else version
 
 
 def _key_or_none(item: JsonObject) -> ObjectKey | None:

@@ -30,7 +30,6 @@ from extender.state.trust import Trust
 from hami.backends import Backend, backends
 from hami.deviceconfig import DeviceConfig
 from hami.quota import quota_names
-from kube.objects import ObjectKey
 
 _FADE_S: Final = 30.0
 
@@ -57,7 +56,8 @@ class Cluster:
         self._listeners: list[Callable[[Place], None]] = []
         self.nodes = Nodes(self.places, self.backends, wall)
         self._holders: dict[str, Holder] = {}
-        self._uids: dict[ObjectKey, str] = {}
+        self._uids: dict[str, dict[str, str]] = {}
+        """By namespace and name."""
         self._promises = Promises()
         self._trust = Trust(self.backends)
         self._voids: list[tuple[float, str]] = []
@@ -78,11 +78,11 @@ class Cluster:
 
     def put_pod(self, pod: WatchedPod) -> None:
         """Take a new or changed pod."""
-        key = ObjectKey(pod.namespace, pod.name)
-        before = self._uids.get(key)
+        uids = self._uids.setdefault(pod.namespace, {})
+        before = uids.get(pod.name)
         if before is not None and before != pod.uid:
             self._drop_holder(before)
-        self._uids[key] = pod.uid
+        uids[pod.name] = pod.uid
         holder = self._holders.setdefault(pod.uid, Holder())
         old, holder.pod = holder.pod, pod
         if old is None or old.says != pod.says:
@@ -97,9 +97,11 @@ class Cluster:
 
     def drop_pod(self, pod: WatchedPod) -> None:
         """Forget a pod that is gone, and whatever it was promised."""
-        key = ObjectKey(pod.namespace, pod.name)
-        if self._uids.get(key) == pod.uid:
-            del self._uids[key]
+        uids = self._uids.get(pod.namespace, {})
+        if uids.get(pod.name) == pod.uid:
+            del uids[pod.name]
+            if not uids:
+                del self._uids[pod.namespace]
         self._drop_holder(pod.uid)
 
     def put_quota(self, quota: WatchedQuota) -> None:
@@ -210,7 +212,7 @@ class Cluster:
 
     def pod(self, namespace: str, name: str) -> WatchedPod | None:
         """Return a pod."""
-        uid = self._uids.get(ObjectKey(namespace, name))
+        uid = self._uids.get(namespace, {}).get(name)
         holder = None if uid is None else self._holders.get(uid)
         return None if holder is None else holder.pod
 

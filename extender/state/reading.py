@@ -8,6 +8,7 @@ ask for devices nor hold any are nobody's business here.
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -117,9 +118,9 @@ def read_node(node: JsonObject) -> WatchedNode:
         uid=metadata.get("uid", ""),
         resource_version=metadata.get("resourceVersion", ""),
         annotations=_texts(metadata.get("annotations"), _is_of_devices),
-        labels=_texts(metadata.get("labels"), _INSTANCE_TYPE.__eq__),
-        capacity=_texts(status.get("capacity"), _is_extended),
-        allocatable=_texts(status.get("allocatable"), _is_extended),
+        labels=_shared(_texts(metadata.get("labels"), _INSTANCE_TYPE.__eq__)),
+        capacity=_shared(_texts(status.get("capacity"), _is_extended)),
+        allocatable=_shared(_texts(status.get("allocatable"), _is_extended)),
     )
 
 
@@ -185,6 +186,7 @@ def _group(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
+@lru_cache(maxsize=1024)
 def _is_kept(key: str) -> bool:
     """Tell whether a key says what a pod has; what it is yet to be handed out changes too often."""
     return key in _KEPT or key.endswith(_ALLOCATED) or is_of_neighbour(key)
@@ -214,7 +216,7 @@ def _strays(annotations: Mapping[str, Any]) -> bool:
     for key, text in annotations.items():
         if key.endswith(_TO_ALLOCATE):
             told = annotations.get(key.removesuffix(_TO_ALLOCATE) + _ALLOCATED)
-            if text != told and _places(text) - _places(told):
+            if text not in (told, "", ";") and _places(text) - _places(told):
                 return True
     return False
 
@@ -254,6 +256,17 @@ def _texts(value: Any, is_kept: Callable[[str], bool]) -> dict[str, str]:
     }
 
 
+def _shared(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the same for all nodes of which the same is kept."""
+    return _one_of(tuple(texts.items()))
+
+
+@lru_cache(maxsize=1024)
+def _one_of(texts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return dict(texts)
+
+
+@lru_cache(maxsize=1024)
 def _is_of_devices(key: str) -> bool:
     return key.startswith(_PREFIXES_OF_NODES) or key == _SOFT_SPLIT
 

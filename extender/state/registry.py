@@ -10,6 +10,7 @@ had some, none at all. A node whose plugin is alive is used whatever its handsha
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from extender.state.places import Devices
@@ -34,7 +35,7 @@ class _Memory:
     first_seen: datetime
     texts: dict[str, str] = field(default_factory=dict)
     decoded: dict[str, tuple[RegisteredDevice, ...] | Undecodable] = field(default_factory=dict)
-    alive_before: set[str] = field(default_factory=set)
+    alive_before: frozenset[str] = frozenset()
     """The words of vendors of which something was allocatable."""
 
 
@@ -116,6 +117,11 @@ def devices_of(node: WatchedNode, backends: Sequence[Backend]) -> Devices:
     }
 
 
+@lru_cache(maxsize=256)
+def _with(words: frozenset[str], word: str) -> frozenset[str]:
+    return words | {word}
+
+
 def _registered(
     memory: _Memory, backend: Backend, node: WatchedNode
 ) -> tuple[RegisteredDevice, ...] | Undecodable:
@@ -150,7 +156,8 @@ def _life(
         return _ALIVE if other.healthy else _DEAD
     allocatable = amount(node.allocatable, backend.count_name)
     if allocatable > 0:
-        memory.alive_before.add(backend.word)
+        if backend.word not in memory.alive_before:
+            memory.alive_before = _with(memory.alive_before, backend.word)
         return _ALIVE
     if backend.word == NVIDIA and NVIDIA in memory.alive_before:
         return _DEAD
