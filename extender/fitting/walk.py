@@ -25,6 +25,8 @@ class Walk:
 
     looks_at_all: bool = False
     """Whether it chooses among all devices that fit, not takes the first."""
+    has_slots: ClassVar[bool] = True
+    """Whether the count that a device registers bounds who may share it."""
     is_neutral: ClassVar[bool] = False
     """Whether more of `node_score` is better under every policy, and outweighs all else."""
 
@@ -98,7 +100,7 @@ class Walk:
         allowed = self.scene.allowed
         if allowed is not None and device.uuid not in allowed:
             return Reason.UUID_MISMATCH
-        if device.count <= usage.used_slots:
+        if self.has_slots and device.count <= usage.used_slots:
             return Reason.SLOTS_EXHAUSTED
         if self.mutex and usage.used_slots > 0:
             return Reason.EXCLUSIVE

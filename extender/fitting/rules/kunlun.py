@@ -6,7 +6,7 @@ the policy sorted devices and reads past the end of fewer than eight; here the i
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from extender.fitting.reasons import Reason, Tally
 from extender.fitting.scene import Pick, Refused, Scene
@@ -123,6 +123,8 @@ class KunlunWalk(Walk):
 class KunlunShareWalk(KunlunWalk):
     """One container's request of parts, of which a device holds only equal ones."""
 
+    has_slots: ClassVar[bool] = False
+    """HAMi does not look at the count, which may be 1: the size of the parts decides alone."""
     telling: Sequence[Reason] = (Reason.EXCLUSIVE, Reason.UUID_MISMATCH, Reason.CORDONED)
 
     def lacks(self, usage: DeviceUsage, picks: list[Pick]) -> Reason | None:
