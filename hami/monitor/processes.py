@@ -124,8 +124,8 @@ class HostProcesses:
         pod_uid = self.pod_of(host_pid)
         if pod_uid or not own:
             return pod_uid in slot.pod_uids
-        # It is in no pod: a process beside Kubernetes, which has no namespace of its own.
-        return len(own) == 1
+        # Its control group names no pod: both its numbers have to be right, or be one.
+        return len(own) == 1 or host_pid == slot.host_pid
 
     def _counts_as_the_host(self) -> bool:
         """Tell whether numbers below *proc* are those that the driver knows; if in doubt, yes."""

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hami.monitor.processes import HostProcesses
+from tests.agent.mounts import may_mount
+from tests.patience import eventually
 
 POD = "0a1b2c3d-0000-4000-8000-000000000001"
 OTHER = "0a1b2c3d-0000-4000-8000-000000000002"
@@ -117,14 +121,17 @@ def test_a_node_that_is_a_container(tmp_path: Path) -> None:
     assert not HostProcesses(host.root).of_pods(PODS)(7, 99_300)
 
 
-def test_a_process_beside_kubernetes(tmp_path: Path) -> None:
-    """One in no pod counts if it has the slot's number and no namespace of its own."""
+def test_a_process_whose_control_group_names_no_pod(tmp_path: Path) -> None:
+    """It counts with both its numbers, or with one if it has no other."""
     proc = Proc(tmp_path)
     proc.add(4711)
     proc.add(4712, 4711)
+    proc.add(4713, 8)
     alive = HostProcesses(tmp_path).of_pods(PODS)
     assert alive(4711, 4711)
-    assert not alive(4711, 4712)
+    assert alive(4711, 4712)
+    assert not alive(4712, 4712)
+    assert not alive(8, 0)
 
 
 def test_whose_a_process_is(tmp_path: Path) -> None:
@@ -154,3 +161,21 @@ def test_real_processes() -> None:
     assert child.stdin is not None
     child.stdin.close()
     assert not alive(child.pid, child.pid)
+
+
+@pytest.mark.skipif(not may_mount(), reason="the right to make namespaces is needed")
+def test_a_real_process_in_a_namespace_of_its_own() -> None:
+    """The kernel tells both its numbers, and it lives until it is killed."""
+    words = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", "input()"]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE)  # noqa: S603 - our own program
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    host_pid = int(eventually(lambda: children.read_text().split())[0])
+    alive = HostProcesses().of_pods(PODS)
+    assert alive(1, host_pid)
+    assert not alive(2, host_pid)
+    assert not alive(host_pid, host_pid)
+    child.kill()
+    child.wait()
+    assert child.stdin is not None
+    child.stdin.close()
+    eventually(lambda: not alive(1, host_pid))
