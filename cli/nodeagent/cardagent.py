@@ -1,9 +1,45 @@
-"""The node agent of a node that serves kubelet's device plugins."""
+"""The node agent of a node that serves kubelet's device plugins, with the monitor beside it.
 
+At start: what was handed out before is restored first, because kubelet starts containers again by
+answers that it remembers. At the end nothing is taken away: kubelet notices that the plugin is gone
+and gives nothing new, and what runs goes on.
+"""
+
+import threading
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from cdi.durable import make_directory
+from cdi.faults import FaultPoint
+from cdi.regionstore import RegionStore
+from cli.nodeagent.cardnode import CardNode, device_config
+from cli.nodeagent.cardservice import CardService
+from cli.nodeagent.choice import ModeWatch
+from cli.nodeagent.mode import AUTO, Mode
 from cli.nodeagent.modefile import ModeFile
+from cli.nodeagent.monitoring import Given, NodeMonitor
+from cli.nodeagent.nodepods import NodePods
 from cli.nodeagent.settings import NodeAgentSettings
+from cli.nodeagent.users import pods_left
 from dra.deviceedits import DeviceNumbers
-from kube.config import ClientConfig
+from dra.loops import Loops
+from dra.nodewatch import NodeWatch
+from dra.regionreset import RegionResets
+from gpu import names
+from hami.deviceconfig import DeviceConfig
+from hami.plugin.figures import OfferCollector
+from kube.client import Client
+from kube.config import ClientConfig, load_config
+from kube.events import EventRecorder, Regarding
+from kube.probes import ProbeServer
+
+log = structlog.get_logger(__name__)
+
+_NODE_LOOK_S = 15.0
+_MODE_LOOK_S = 30.0
+_SWEEP_S = 60.0
+_STOP_S = 1.0
 
 
 class CardAgent:
@@ -18,9 +54,135 @@ class CardAgent:
         identity: ClientConfig | None,
     ) -> None:
         """Put the parts together; *identity* replaces the one that the settings point to."""
+        self._settings = settings
+        self._loops = Loops()
+        self._mode_changed = threading.Event()
+        kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
+        self._client = Client(identity or load_config(kubeconfig), user_agent="gpuslice-node-agent")
+        self._events = EventRecorder(self._client, component=names.DRIVER, host=settings.node_name)
+        self._node = NodeWatch(
+            client=self._client,
+            node_name=settings.node_name,
+            on_change=self._mode_changed.set,
+        )
+        self._pods = NodePods(self._client, settings.node_name)
+        config = device_config(settings.device_config)
+        regions = settings.plugin_directory / "regions"
+        store = RegionStore(regions, str(regions))
+        self._resets = RegionResets(store)
+        self._cards = CardNode(
+            settings,
+            client=self._client,
+            config=config,
+            regions=store,
+            device_numbers=device_numbers,
+            stopping=self._loops.stopping,
+        )
+        self._service = CardService(
+            settings,
+            client=self._client,
+            events=self._events,
+            config=config,
+            cards=self._cards,
+            regions=store,
+            node=self._node.node,
+        )
+        self._mode = ModeWatch(
+            settings,
+            Mode.DEVICE_PLUGIN,
+            node=self._node.node,
+            events=self._events,
+            file=file,
+            users=lambda: pods_left(self._client, settings.node_name),
+        )
+        self._observe(config)
 
     def start(self) -> None:
         """Start everything; raises what makes a start impossible."""
+        settings, loops = self._settings, self._loops
+        for name in ("", "regions", "containers"):
+            directory = settings.plugin_directory / name
+            make_directory(directory, FaultPoint.PLUGIN_DIRECTORY_MADE, mode=0o750)
+        self._cards.library.kept.sweep_temporary()
+        self._service.containers.restore()
+        self._probes.start()
+        self._node.start()
+        self._pods.start()
+        self._cards.start(loops)
+        self._service.start(loops)
+        loops.run("region resets", lambda: self._resets.run(loops.stopping), wake=self._resets)
+        loops.every(_NODE_LOOK_S, self._say)
+        loops.every(_SWEEP_S, self._sweep)
+        if settings.mode == AUTO:
+            loops.every(_MODE_LOOK_S, self._mode.look, wake=self._mode_changed)
+        if self._monitor is not None:
+            self._monitor.start()
+        log.info("plugin started", node=settings.node_name)
 
     def stop(self) -> None:
-        """Stop serving."""
+        """Stop serving, then everything else; what was handed out stays."""
+        self._loops.stopping.set()
+        self._service.stop()
+        if self._monitor is not None:
+            self._monitor.stop()
+        self._loops.stop(_STOP_S)
+        self._cards.stop()
+        self._pods.stop()
+        self._node.stop()
+        self._resets.close()
+        self._probes.stop()
+        self._events.close()
+        self._client.close()
+        log.info("plugin stopped")
+
+    def _observe(self, config: DeviceConfig) -> None:
+        settings, registry = self._settings, CollectorRegistry()
+        registry.register(OfferCollector(self._cards.current, self._cards.announcer.problem))
+        self._monitor: NodeMonitor | None = None
+        if settings.monitor:
+            self._monitor = NodeMonitor(
+                settings,
+                events=self._events,
+                usage=self._cards.usage,
+                registry=registry,
+                pods=self._pods,
+                given=Given(
+                    plugin_regions=settings.plugin_directory / "regions",
+                    plugin_resources=frozenset({config.nvidia.resource_count_name}),
+                ),
+            )
+        self._probes = ProbeServer(
+            settings.probe_address,
+            settings.probe_port,
+            {},
+            ready_checks={
+                "kubelet": self._service.problem,
+                "gpus": self._cards.state.problem,
+                "node": self._cards.announcer.problem,
+            },
+            registry=registry,
+        )
+
+    def _sweep(self) -> None:
+        """Remove what containers have left that are gone, and mend what the others need."""
+        self._service.containers.restore()
+        self._resets.set()
+        live = self._pods.containers()
+        if live is not None:
+            self._service.containers.sweep(live)
+
+    def _say(self) -> None:
+        """Say on the Node what an administrator has to mend."""
+        node = self._node.node()
+        if node is None:
+            return
+        uid = str(node["metadata"].get("uid", ""))
+        about = Regarding(api_version="v1", kind="Node", name=self._settings.node_name, uid=uid)
+        for refusal in self._cards.current.problems():
+            self._events.event(about, "Warning", refusal.code, str(refusal))
+        for reason, problem in (
+            ("GpusNotReadable", self._cards.state.problem()),
+            ("DevicePluginNotServed", self._service.problem()),
+        ):
+            if problem is not None:
+                self._events.event(about, "Warning", reason, problem)

@@ -17,6 +17,7 @@ from kube.config import ClientConfig
 
 if TYPE_CHECKING:
     from cli.nodeagent.monitoring import NodeMonitor
+    from cli.nodeagent.nodepods import NodePods
 
 _MODE_LOOK_S = 30.0
 _STOP_S = 1.0
@@ -38,6 +39,7 @@ class ClaimAgent:
         self._file = file
         self._loops = Loops()
         self._plugin = Plugin(settings, device_numbers=device_numbers, identity=identity)
+        self._pods: NodePods | None = None
         self._monitor: NodeMonitor | None = None
         self._changed = threading.Event()
         self._node = NodeWatch(
@@ -50,7 +52,8 @@ class ClaimAgent:
         """Start everything; raises what makes a start impossible."""
         self._plugin.start()
         if self._settings.monitor:
-            self._monitor = self._monitoring()
+            self._pods, self._monitor = self._monitoring()
+            self._pods.start()
             self._monitor.start()
         if self._settings.mode == AUTO:
             self._follow_mode()
@@ -60,23 +63,28 @@ class ClaimAgent:
         self._loops.stop(_STOP_S)
         if self._monitor is not None:
             self._monitor.stop()
+        if self._pods is not None:
+            self._pods.stop()
         if self._settings.mode == AUTO:
             self._node.stop()
         self._plugin.stop()
 
-    def _monitoring(self) -> "NodeMonitor":
+    def _monitoring(self) -> "tuple[NodePods, NodeMonitor]":
         # An agent that is not to measure does without half a dozen modules.
         from cli.nodeagent.monitoring import Given, NodeMonitor  # noqa: PLC0415
+        from cli.nodeagent.nodepods import NodePods  # noqa: PLC0415
 
         plugin = self._plugin
-        return NodeMonitor(
+        pods = NodePods(plugin.client, self._settings.node_name)
+        monitor = NodeMonitor(
             self._settings,
-            client=plugin.client,
             events=plugin.events,
             usage=UsageReader(plugin.session),
             registry=plugin.registry,
+            pods=pods,
             given=Given(claims=lambda: plugin.claims().values(), claim_region=plugin.region),
         )
+        return pods, monitor
 
     def _follow_mode(self) -> None:
         watch = ModeWatch(

@@ -1,7 +1,4 @@
-"""The monitor beside whichever way the node's GPUs are given away.
-
-It has a watch of its own of the node's pods: whether containers run is nobody else's business.
-"""
+"""The monitor beside whichever way the node's GPUs are given away."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,17 +6,14 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from cli.nodeagent.nodepods import NodePods
 from cli.nodeagent.settings import NodeAgentSettings
 from gpu.usage import UsageReader
 from hami.monitor.claims import PreparedClaim
 from hami.monitor.monitor import Monitor, MonitorOptions
 from hami.monitor.podresources import PodResources
-from hami.monitor.pods import NodePod, read_node_pod
 from hami.monitor.sources import Sources
-from kube import paths
-from kube.client import Client
 from kube.events import EventRecorder, Regarding
-from kube.reflector import Reflector
 
 _STOP_S = 1.0
 
@@ -41,24 +35,18 @@ class NodeMonitor:
         self,
         settings: NodeAgentSettings,
         *,
-        client: Client,
         events: EventRecorder,
         usage: UsageReader,
         registry: CollectorRegistry,
+        pods: NodePods,
         given: Given,
     ) -> None:
         """Put the parts together; metrics go to *registry*."""
         name = settings.node_name
-        self._pods: Reflector[NodePod] = Reflector(
-            client,
-            paths.pods(),
-            params={"fieldSelector": f"spec.nodeName={name}"},
-            decode=read_node_pod,
-        )
         self._held = PodResources(settings.kubelet_root / "pod-resources" / "kubelet.sock")
         self._monitor = Monitor(
             Sources(
-                pods=self._known_pods,
+                pods=pods.known,
                 claims=given.claims,
                 claim_region=given.claim_region,
                 plugin_regions=given.plugin_regions,
@@ -80,14 +68,9 @@ class NodeMonitor:
 
     def start(self) -> None:
         """Begin to look."""
-        self._pods.start()
         self._monitor.start()
 
     def stop(self) -> None:
         """End, and let every container go on that waits for another."""
         self._monitor.stop(_STOP_S)
-        self._pods.stop()
         self._held.close()
-
-    def _known_pods(self) -> Iterable[NodePod] | None:
-        return self._pods.items().values() if self._pods.wait_synced(0) else None

@@ -19,6 +19,8 @@ from cli.nodeagent.modefile import ModeFile
 from cli.nodeagent.settings import NodeAgentSettings
 from dra import __main__ as dra_main
 from dra.deviceedits import DeviceNumbers
+from gpu.refusal import RefusedError
+from hami.deviceconfig import DeviceConfigError
 from kube.client import Client
 from kube.config import ClientConfig, load_config
 
@@ -54,7 +56,7 @@ def run(
 
         return CardAgent(settings, file=file, device_numbers=device_numbers, identity=identity)
 
-    dra_main.run(make, errors=(ModeError,))
+    dra_main.run(make, errors=(DeviceConfigError, ModeError, RefusedError))
 
 
 def _mode(

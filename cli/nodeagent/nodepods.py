@@ -1,0 +1,39 @@
+"""Follows the pods of this node, for all who ask whether a container is there or runs."""
+
+from collections.abc import Collection
+
+from hami.monitor.pods import NodePod, read_node_pod
+from kube import paths
+from kube.client import Client
+from kube.reflector import Reflector
+
+
+class NodePods:
+    """A watch of the node's pods; `start` it, then `stop` it."""
+
+    def __init__(self, client: Client, node_name: str) -> None:
+        self._pods: Reflector[NodePod] = Reflector(
+            client,
+            paths.pods(),
+            params={"fieldSelector": f"spec.nodeName={node_name}"},
+            decode=read_node_pod,
+        )
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._pods.start()
+
+    def stop(self) -> None:
+        """End within a second."""
+        self._pods.stop()
+
+    def known(self) -> Collection[NodePod] | None:
+        """Return the pods; `None` as long as they were not read."""
+        return self._pods.items().values() if self._pods.wait_synced(0) else None
+
+    def containers(self) -> frozenset[tuple[str, str]] | None:
+        """Return pod UID and name of each container; `None` as long as they were not read."""
+        pods = self.known()
+        if pods is None:
+            return None
+        return frozenset((pod.uid, each.name) for pod in pods for each in pod.containers)
