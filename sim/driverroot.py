@@ -102,6 +102,8 @@ def build(
         old.unlink()
     numbers = {dev / name: number for name, number in _nodes(gpus)}
     real = [_make_node(path, number) for path, number in numbers.items()]
+    # NVIDIA's runtime takes mounts of it for names of GPUs.
+    _make_node(dev / "null", (1, 3))
     return FakeHost(
         root=root,
         driver_root=driver_root,

@@ -52,6 +52,8 @@ def test_every_node_has_its_numbers(tmp_path: Path) -> None:
     assert built.numbers[tmp_path / "dev/nvidia3"] == (driverroot.MAJOR_NVIDIA, 3)
     assert built.numbers[tmp_path / "dev/nvidiactl"] == (driverroot.MAJOR_NVIDIA, 255)
     assert tmp_path / "dev/nvidia1" not in built.numbers
+    # None of the GPUs' own, but there to be mounted.
+    assert driverroot.numbers_of(tmp_path / "dev/null") == (1, 3)
     for path, numbers in built.numbers.items():
         assert numbers_of(path) == numbers
         assert stat.S_ISCHR(path.stat().st_mode) or not built.real_devices

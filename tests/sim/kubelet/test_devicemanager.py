@@ -331,6 +331,25 @@ def test_allocations_outlive_a_restart() -> None:
     asyncio.run(play())
 
 
+def test_a_resource_that_is_held_and_has_no_plugin_any_more() -> None:
+    """A kubelet that knows it from a running pod alone refuses it to others."""
+
+    async def play() -> None:
+        async with device_scene(endpoint_grace_s=0.2) as node:
+            plugin = await node.plugin()
+            await node.pod("pod", container())
+            await running(node)
+            await asyncio.to_thread(plugin.stop)
+            await node.offers(0, 0)
+            await node.node.kubelet.restart()
+            await node.pod("other", container())
+            message = (await node.rejected("other"))["message"]
+            assert f"cannot allocate unregistered device {RESOURCE}" in message
+            assert await node.node.phase("pod") == "Running"
+
+    asyncio.run(play())
+
+
 def test_a_container_that_does_not_run_at_a_restart_fails_its_pod() -> None:
     """After a reboot, or with an init container that has ended, the plugin must be back first."""
 
