@@ -50,8 +50,12 @@ _MODE: Final = 0o666
 LEASE_S: Final = 0.5
 
 
-def create_region(directory: Path, *, size: int = REGION_SIZE) -> Path:
-    """Make the region in *directory*, sparse and zeroed; what is in one is left alone."""
+def create_region(directory: Path, *, size: int | None = None) -> Path:
+    """Make the region in *directory*, sparse and zeroed; what is in one is left alone.
+
+    Without a *size* it gets that of most layouts, and one of another layout, to which its library
+    has made it grow, keeps its own.
+    """
     path = directory / REGION_NAME
     with store_errors(path):
         make_directory(directory, FaultPoint.REGION_DIRECTORY_MADE)
@@ -60,9 +64,9 @@ def create_region(directory: Path, *, size: int = REGION_SIZE) -> Path:
         except FileNotFoundError:
             found = None
         if found is None or not stat.S_ISREG(found.st_mode):
-            make_sparse(path, size, _POINTS, mode=_MODE)
-        elif found.st_size != size:
-            _resize(path, size)
+            make_sparse(path, size or REGION_SIZE, _POINTS, mode=_MODE)
+        elif found.st_size not in (_SIZES if size is None else {size}):
+            _resize(path, size or REGION_SIZE)
     return path
 
 

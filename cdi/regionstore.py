@@ -28,7 +28,7 @@ from cdi.durable import (
 from cdi.errors import StoreError
 from cdi.faults import FaultPoint
 from cdi.lease import leased
-from cdi.region import REGION_NAME, REGION_SIZE, create_region
+from cdi.region import REGION_NAME, create_region
 from gpu.refusal import Refusal, RefusedError
 
 log = structlog.get_logger(__name__)
@@ -64,11 +64,12 @@ class RegionStore:
         """Return where the agent finds the region of *owner*, which need not be there."""
         return self._directory / owner / REGION_NAME
 
-    def ensure(self, owner: str, *, size: int = REGION_SIZE, with_lock: bool = False) -> None:
+    def ensure(self, owner: str, *, size: int | None = None, with_lock: bool = False) -> None:
         """Make the region unless it is there: running processes keep the one they use.
 
-        *with_lock* makes a directory beside it in which everybody may write, for a library that
-        needs one; `RefusedError` where that could fill the node's disk.
+        Without a *size* in bytes it gets that of most layouts. *with_lock* makes a directory
+        beside it in which everybody may write, for a library that needs one; `RefusedError` where
+        that could fill the node's disk.
         """
         directory = self._directory / owner
         make_directory(directory, FaultPoint.REGION_DIRECTORY_MADE)

@@ -19,6 +19,7 @@ import structlog
 
 from cdi.errors import CdiError
 from cdi.library import HookLibrary, LibraryStore
+from cdi.libraryfit import misfit
 from dra.deviceedits import DeviceEdits
 from dra.healthwatch import HealthRules, HealthWatch
 from dra.node import NodeState, NodeView
@@ -98,7 +99,7 @@ class InventoryReader:
         """Look once; on a change make the view new, on failure say why."""
         try:
             inventory = self._inventory()
-            library, problem = self._library()
+            library, problem = self._library(inventory.cuda_driver_version)
             view = self._changed_view(inventory, library, problem)
         except (DriverNotFoundError, NvmlError, RefusedError, CdiError, OSError) as error:
             if self._is_stopping():
@@ -187,7 +188,7 @@ class InventoryReader:
             log.error("inventory not available", reason=problem)
             self._failed(_as_ailment(error))
 
-    def _library(self) -> tuple[HookLibrary | None, str]:
+    def _library(self, cuda_driver_version: str) -> tuple[HookLibrary | None, str]:
         if self._source.path is None:
             return None, "no HAMi-core library is configured"
         try:
@@ -196,6 +197,9 @@ class InventoryReader:
             return None, str(error)
         if library.placeholder and not self._source.accept_placeholder:
             return None, f"{self._source.path} is a placeholder that enforces nothing"
+        refusal = misfit(library, cuda_driver_version=cuda_driver_version)
+        if refusal is not None:
+            return None, str(refusal)
         self._adopted[library.sha256] = library
         return library, ""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdi.errors import StoreError
-from cdi.region import REGION_SIZE, create_region, reset_region
+from cdi.region import REGION_SIZE, RegionLayout, create_region, reset_region
 
 
 def test_region_is_a_sparse_file_for_all(tmp_path: Path) -> None:
@@ -49,6 +49,17 @@ def test_region_of_another_size_stays_the_same_file(tmp_path: Path, size: int) -
     assert create_region(tmp_path) == path
     assert (path.stat().st_ino, path.stat().st_size) == (inode, REGION_SIZE)
     assert path.read_bytes()[:5] == (b"x" * size)[:5].ljust(5, b"\0")
+
+
+@pytest.mark.parametrize("layout", list(RegionLayout))
+def test_region_that_its_library_has_made_grow_stays(tmp_path: Path, layout: RegionLayout) -> None:
+    """Readers know its layout by its size; only who knows the layout asks for another."""
+    path = tmp_path / "region.cache"
+    path.write_bytes(b"x" * layout.file_size)
+    create_region(tmp_path)
+    assert path.stat().st_size == layout.file_size
+    create_region(tmp_path, size=RegionLayout.V1_2.file_size)
+    assert path.stat().st_size == REGION_SIZE
 
 
 def test_link_is_replaced(tmp_path: Path) -> None:

@@ -1,10 +1,14 @@
 """Reading a node through NVML's binding and a driver's files."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cdi.compatibility import manifest_path
+from cdi.elf import machine_of
 from cdi.library import make_placeholder
 from gpu import names
 from sim import nvml
@@ -80,6 +84,32 @@ def test_a_library_that_appears_or_goes_is_noticed(machine: Machine) -> None:
     machine.reader.read()
     assert "EnforcementLibraryMissing" in machine.state.current(wait_s=0).library_problem
     make_placeholder(machine.library)
+    machine.reader.read()
+    assert machine.state.current(wait_s=0).library is not None
+
+
+def test_a_library_that_does_not_fit_is_not_used(machine: Machine) -> None:
+    """By its manifest, against this driver; a manifest that fits again is noticed too."""
+    machine.has(TWO_GPUS)
+    content = machine.library.read_bytes()
+    document = {
+        "format": 1,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "version": "own",
+        "regionLayout": "v1.2",
+        "needsLockDirectory": False,
+        "architecture": machine_of(content),
+    }
+    beside = manifest_path(machine.library)
+    beside.write_text(json.dumps({**document, "cuda": {"minimum": "99.0"}}))
+    machine.reader.read()
+    view = machine.state.current(wait_s=0)
+    assert view.library is None
+    assert "LibraryDoesNotFit: manifest.cuda" in view.library_problem
+    beside.write_text(json.dumps({**document, "sha256": "0" * 64}))
+    machine.reader.read()
+    assert "LibraryManifestOfAnother" in machine.state.current(wait_s=0).library_problem
+    beside.write_text(json.dumps(document))
     machine.reader.read()
     assert machine.state.current(wait_s=0).library is not None
 

@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 
 from cdi.compatibility import Manifest, by_release
 from cdi.library import HookLibrary
+from cdi.libraryfit import misfit
 from gpu.refusal import Refusal, RefusedError
-from hami.delivery.fitting import FittingLibrary, misfit
+from hami.delivery.fitting import FittingLibrary
 
 SHA256 = "ab" * 32
 

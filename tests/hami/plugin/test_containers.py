@@ -9,6 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from cdi.faults import FaultPoint
+from cdi.regionstore import RegionStore
+from hami.monitor.places import PluginRegions
 from hami.plugin.containers import ContainerRecord, ContainerStore, owner_name
 from tests.agent.crashing import NEED_MOUNTS, OF_CONTAINERS
 from tests.agent.mounts import may_mount
@@ -108,6 +110,21 @@ def test_what_is_nobodys_stays(tmp_path: Path) -> None:
     store.sweep(set())
     store.sweep(set())
     assert len(list((tmp_path / "regions").iterdir())) == 2
+
+
+def test_monitors_find_the_region(tmp_path: Path) -> None:
+    """Ours by its place; HAMi's own, by its layout, where the regions are put there."""
+    hook = tmp_path / "usr/local/vgpu/containers"
+    regions = RegionStore(hook, "/usr/local/vgpu/containers", may_mount=False)
+    store = ContainerStore(tmp_path / "containers", regions)
+    store.keep(record())
+    found = PluginRegions(hook)
+    assert found.owners() == ((POD_UID, "main"),)
+    assert found.region(found.owners()[0]) == regions.path(OWNER)
+    (directory,) = hook.iterdir()
+    assert directory.name == f"{POD_UID}_main"
+    (cache,) = directory.glob("*.cache")
+    assert store.region_host_path(record()) == f"/usr/local/vgpu/containers/{OWNER}/{cache.name}"
 
 
 def test_region_that_was_left_by_killed_processes_is_empty_again(tmp_path: Path) -> None:
