@@ -46,9 +46,13 @@ class PluginServicer(api_grpc.DevicePluginServicer):
     """Answers kubelet."""
 
     def __init__(
-        self, *, offers: Offers, allocator: Allocating, numa_topology: bool = False
+        self,
+        *,
+        offers: Offers,
+        allocator: Allocating,
+        numa_topology: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Prepare; call `changed` whenever *offers* would answer otherwise."""
+        """Prepare; call `changed` whenever *offers* or *numa_topology* would answer otherwise."""
         self._offers, self._allocator, self._numa_topology = offers, allocator, numa_topology
         self._one_at_a_time = threading.Lock()
         self._news = threading.Condition()
@@ -92,7 +96,7 @@ class PluginServicer(api_grpc.DevicePluginServicer):
     def devices(self) -> api.ListAndWatchResponse:
         """Return the whole list; it is empty while nothing is known."""
         offer = self._offers() or Offer(cards=())
-        return listed(offer, numa_topology=self._numa_topology)
+        return listed(offer, numa_topology=self._numa_topology())
 
     def GetDevicePluginOptions(  # noqa: N802  # the wire's name
         self,

@@ -8,6 +8,7 @@ old server has ended before the new one begins.
 """
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -31,7 +32,7 @@ AGAIN_S: Final = 2.0
 """How long to leave undone what earlier calls could not do."""
 REGISTER_S: Final = 5.0
 LISTEN_S: Final = 10.0
-"""Kubelet asks for the list at once."""
+_SLICE_S: Final = 0.1
 GRACE_S: Final = 5.0
 _CALL_THREADS: Final = 8
 _OPTIONS: Final = (
@@ -188,11 +189,21 @@ class PluginServing:
         except grpc.RpcError as error:
             message = f"kubelet does not take the plugin: {_said(error)}"
             raise NotServedError(message) from error
-        if not self._servicer.wait_listened(LISTEN_S):
-            message = "kubelet took the plugin and does not ask what it has"
-            raise NotServedError(message)
+        self._wait_listened()
         self._registered = kubelet
         log.info("registered with kubelet", resource=self._resource, socket=self._path.name)
+
+    def _wait_listened(self) -> None:
+        """Wait until kubelet asks what the plugin has, which it does at once."""
+        end_s = time.monotonic() + LISTEN_S
+        while not self._servicer.wait_listened(_SLICE_S):
+            if _identity(self._path) != self._bound:
+                # A kubelet that was starting removed it after it had been made.
+                message = "the plugin's socket was removed while kubelet took it"
+                raise NotServedError(message)
+            if self._stopping.is_set() or time.monotonic() > end_s:
+                message = "kubelet took the plugin and does not ask what it has"
+                raise NotServedError(message)
 
     def _end(self) -> None:
         """Stop serving; wait until the path is free."""

@@ -96,6 +96,11 @@ class Kubelet(api_grpc.RegistrationServicer):
         with self._news:
             assert self._news.wait_for(lambda: len(self.requests) >= count, DEADLINE_S)
 
+    def drop(self) -> None:
+        """Lose the connection to the plugin."""
+        assert self._channel is not None
+        self._channel.close()
+
     def healthy(self) -> list[str]:
         """Return the ids that can be given."""
         devices = self.lists[-1].devices

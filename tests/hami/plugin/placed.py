@@ -14,6 +14,7 @@ from hami.plugin.refitting import Refitter
 from hami.plugin.releasing import LockReleaser
 from hami.poddevices import decode_pod_devices
 from kube.client import Client
+from kube.events import EventRecorder
 from protos import deviceplugin_v1beta1_pb2 as api
 from tests.fakes.api_server import ServerThread
 
@@ -204,6 +205,10 @@ class Cluster:
         node = self.server.run(self.server.server.api.get("nodes", NODE, ""))
         return str((node["metadata"].get("annotations") or {}).get(LOCK, "")).rpartition(",")[2]
 
+    def events(self) -> list[JsonObject]:
+        """Return all events."""
+        return list(self.server.run(self.server.server.api.list("events"))[0])
+
     def asked(self) -> list[str]:
         """Return verb and path of each request of the plugin so far."""
         records = self.server.call(lambda: self.server.server.requests)
@@ -226,6 +231,7 @@ def parts_of(
     refitter: Refitter | None = None,
     instances: Instances | None = None,
     responder: Answers | None = None,
+    events: EventRecorder | None = None,
 ) -> Parts:
     """Put an allocator together."""
     offering, answers = Offering(), responder or Answers()
@@ -239,6 +245,7 @@ def parts_of(
         locks=locks,
         refitter=refitter,
         instances=instances,
+        events=events,
     )
     return Parts(offering=offering, answers=answers, locks=locks, allocator=allocator)
 

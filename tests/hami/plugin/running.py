@@ -28,7 +28,9 @@ def running(
 ) -> Iterator[Running]:
     """Serve what *parts* hand out until the end of the block."""
     socket = socket_path(kubelet_root, RESOURCE)
-    servicer = PluginServicer(offers=parts.offering, allocator=parts.allocator, numa_topology=numa)
+    servicer = PluginServicer(
+        offers=parts.offering, allocator=parts.allocator, numa_topology=lambda: numa
+    )
     serving = PluginServing(
         socket,
         resource=RESOURCE,

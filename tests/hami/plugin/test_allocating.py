@@ -8,8 +8,10 @@ import pytest
 from gpu.refusal import RefusedError
 from hami.plugin.allocating import KubeletGoneError
 from hami.plugin.model import Grant, Offer
+from kube.events import EventRecorder
 from protos import deviceplugin_v1beta1_pb2 as api
 from tests.hami.plugin.placed import (
+    NODE,
     PHASE,
     TO_ALLOCATE,
     Answers,
@@ -333,6 +335,19 @@ def test_an_unexpected_error_leaves_no_lock(cluster: Cluster) -> None:
     with pytest.raises(ZeroDivisionError):
         parts.allocator.allocate([ids(0)])
     assert (cluster.phase("a"), cluster.locked_by()) == ("failed", "")
+
+
+def test_a_pod_that_gets_nothing_is_told_why(cluster: Cluster) -> None:
+    """By an event, which `kubectl describe` shows."""
+    client = cluster.server.client()
+    events = EventRecorder(client, "gpuslice", NODE)
+    uid = cluster.pod("a", f"{given(0)};")
+    assert refused(parts_of(client, events=events), ids(1)) == "DevicesNotMatched"
+    events.close(10)
+    (found,) = cluster.events()
+    assert (found["type"], found["reason"]) == ("Warning", "DevicesNotHandedOut")
+    assert found["involvedObject"]["uid"] == uid
+    assert found["message"].startswith("DevicesNotMatched: pod default/a: `app-0`")
 
 
 def test_a_pod_that_changed_meanwhile_is_read_again(cluster: Cluster) -> None:

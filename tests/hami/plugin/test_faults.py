@@ -7,7 +7,7 @@ import pytest
 from gpu.refusal import RefusedError
 from hami.plugin.insisting import TRIES
 from kube.errors import KubeError
-from tests.hami.plugin.faulty import Fault, FaultyWay
+from tests.hami.plugin.faulty import FOR_CLIENTS, Fault, FaultyWay
 from tests.hami.plugin.placed import Cluster, given, parts_of, uuid
 
 ONE = [[f"{uuid(0)}-0"]]
@@ -21,7 +21,7 @@ def way(cluster: Cluster) -> Iterator[FaultyWay]:
         yield found
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FOR_CLIENTS)
 @pytest.mark.parametrize("lock", [True, False])
 def test_one_fault_costs_nobody_anything(
     cluster: Cluster, way: FaultyWay, fault: Fault, *, lock: bool
@@ -42,7 +42,7 @@ def test_one_fault_costs_nobody_anything(
     pytest.fail("the fault always came")
 
 
-@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("fault", FOR_CLIENTS)
 def test_one_fault_in_a_refusal_leaves_no_lock(
     cluster: Cluster, way: FaultyWay, fault: Fault
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from hami.plugin.model import Offer
 from hami.plugin.ownership import OwnerCheck
+from hami.plugin.service import STREAMS_MAX
 from hami.plugin.serving import socket_path
 from protos import deviceplugin_v1beta1_pb2 as api
 from tests.hami.plugin.kubelet import DEADLINE_S, Kubelet
@@ -86,6 +87,28 @@ def test_numa_nodes_are_told_by_setting(tmp_path: Path, directory: Path, parts: 
     with Kubelet(directory) as kubelet, running(tmp_path, parts, numa=True):
         found = kubelet.wait_lists(1).devices
     assert [[each.ID for each in one.topology.nodes] for one in found[::4]] == [[0], [1], [0], [1]]
+
+
+def test_a_list_that_kubelet_would_not_take_is_told(
+    tmp_path: Path, directory: Path, parts: Parts
+) -> None:
+    """Its gRPC takes 4 MiB; the remedy is to split less."""
+    cards = tuple(card(number, count=10_000) for number in range(8))
+    parts.offering.offer = Offer(cards=cards)
+    with Kubelet(directory), running(tmp_path, parts) as plugin:
+        until(lambda: "split GPUs into fewer parts" in (plugin.servicer.problem() or ""))
+
+
+def test_a_stream_that_kubelet_left_makes_room(
+    tmp_path: Path, directory: Path, parts: Parts
+) -> None:
+    """However often its connection breaks."""
+    with Kubelet(directory) as kubelet, running(tmp_path, parts) as plugin:
+        kubelet.wait_lists(1)
+        for number in range(2 * STREAMS_MAX):
+            kubelet.drop()
+            plugin.serving.look()
+            kubelet.wait_lists(number + 2)
 
 
 def test_static_partitions_are_offered_as_they_are(
