@@ -34,6 +34,7 @@ class Asked:
     """None for somebody else's, whose memory and log are not ours to look at."""
     metrics_url: str = ""
     first_answer_s: float = 0.0
+    first_answer_cpu_s: float = 0.0
 
     def cpu_s(self) -> float:
         """Return what it has computed; 0 where nobody knows."""
@@ -94,6 +95,7 @@ def extender(api: Api, size: Size, *, node_lock: bool = False) -> Iterator[Asked
             process=process,
             metrics_url=f"{HOST}:{metrics_port}",
             first_answer_s=time.monotonic() - process.started_s,
+            first_answer_cpu_s=process.cpu_s(),
         )
 
 
