@@ -12,13 +12,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import Struct
-from typing import Final
 
 from hami.monitor.regions.model import Trouble
-
-_INT32: Final = Struct("<i")
-_UINT64: Final = Struct("<Q")
 
 
 class UnfitError(Exception):
@@ -53,11 +48,11 @@ class RegionFile:
 
     def int32(self, offset: int) -> int:
         """Return the signed number of four bytes at *offset*."""
-        return int(_INT32.unpack(self.read(offset, 4))[0])
+        return int.from_bytes(self.read(offset, 4), "little", signed=True)
 
     def uint64(self, offset: int) -> int:
         """Return the number of eight bytes at *offset*."""
-        return int(_UINT64.unpack(self.read(offset, 8))[0])
+        return int.from_bytes(self.read(offset, 8), "little")
 
 
 @contextmanager
