@@ -32,6 +32,7 @@ EXCEPTIONS = {
     ("dra/regionreset.py", "fdopen"),
     # NVML's own structures and calls.
     ("gpu/events.py", "ctypes"),
+    ("gpu/instances.py", "ctypes"),
     ("gpu/nvml.py", "ctypes"),
     # A store in memory.
     ("kube/reflector.py", "replace"),
@@ -120,7 +121,7 @@ def changes(text: str) -> list[str]:
 
 def modules() -> Iterator[str]:
     """Yield all that the node agent's process runs of ours, the simulation's start included."""
-    for package in ("cdi", "dra", "gpu", "kube", "protos"):
+    for package in ("cdi", "dra", "gpu", "hami/delivery", "hami/plugin", "kube", "protos"):
         yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / package).rglob("*.py")))
     yield "cli/simulated_agent.py"
 

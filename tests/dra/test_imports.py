@@ -3,7 +3,18 @@
 import subprocess
 import sys
 
-_HEAVY = ["kubernetes", "aiohttp", "fastapi", "uvicorn", "rich", "yaml", "sim", "cli", "hami"]
+_HEAVY = [
+    "elftools",
+    "kubernetes",
+    "aiohttp",
+    "fastapi",
+    "uvicorn",
+    "rich",
+    "yaml",
+    "sim",
+    "cli",
+    "hami",
+]
 
 
 def test_the_agent_loads_nothing_heavy() -> None:
