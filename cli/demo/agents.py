@@ -3,6 +3,7 @@
 Only NVML and the host's files are stood in for (`cli.simulated_agent`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,8 +21,15 @@ class Agent:
     program: Program
 
     @classmethod
-    def start(cls, node: NodeHandle, kubeconfig: Path, directory: Path) -> Self:
-        """Start the agent of *node*, with its log below *directory*."""
+    def start(
+        cls,
+        node: NodeHandle,
+        kubeconfig: Path,
+        directory: Path,
+        *,
+        more: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Start the agent of *node* with *more* flags, and its log below *directory*."""
         library = directory / "libvgpu.so"
         if not library.exists():
             make_placeholder(library)
@@ -35,6 +43,7 @@ class Agent:
             "--sys-root": node.root / "sys",
             "--operator-wait-s": 0,
             "--hami-core-library": library,
+            **(more or {}),
         }
         words = ["cli.simulated_agent", "--gpus", str(node.gpus_file), "--"]
         program = Program.start(

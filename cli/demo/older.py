@@ -1,18 +1,20 @@
 """The demo's second scene: a cluster of an older release, with the extender beside its scheduler.
 
-The nodes are objects alone, with what HAMi's device plugins register; no container is started
-there. kube-scheduler's configuration is the chart's, but for the address.
+Its nodes have agents that serve kubelet's device plugin. kube-scheduler's configuration is the
+chart's, but for the address.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from cli.demo import oldernode
+from cli.demo.agents import Agent
 from cli.demo.programs import Program, free_port
 from cli.demo.scenes import manifests
 from hami import keys
@@ -46,6 +48,8 @@ class OlderRow:
     limits: dict[str, str]
     node: str
     devices: tuple[str, ...]
+    got: tuple[str, ...] = ()
+    """What limits its container, as the container finds it."""
     why_pending: str
     differences: tuple[str, ...]
 
@@ -58,21 +62,24 @@ def play(directory: Path, say: Callable[[str], None]) -> tuple[OlderRow, ...]:
     """Run the scene below *directory* and return what became of each pod; raises `OlderError`."""
     port = free_port()
     scheduler = configuration(f"http://127.0.0.1:{port}")
-    say(f"starting a cluster of Kubernetes {VERSION} with nodes as HAMi's plugins leave them")
-    with Cluster(directory / "o", [], VERSION, schedulers=[scheduler]) as cluster:
+    say(f"starting a cluster of Kubernetes {VERSION} whose nodes serve the device plugin")
+    nodes = oldernode.specs(directory)
+    with Cluster(directory / "o", nodes, VERSION, schedulers=[scheduler]) as cluster:
         client = Client(load_config(str(cluster.kubeconfig)), user_agent="gpuslice-demo")
         extender = _start(cluster.kubeconfig, directory, port)
+        agents = oldernode.start(cluster, directory)
         try:
-            nodes = _create(client, "Node", paths.nodes())
-            extender.wait_ready(_TIMEOUT_S)
+            for each in (extender, *(agent.program for agent in agents.values())):
+                each.wait_ready(_TIMEOUT_S)
             say(f"applying examples/{FOLDER}: pods in HAMi's words, placed by the extender")
             pods = _create(client, "Pod", paths.pods("default"))
             found = [_settled(client, pod["metadata"]["name"]) for pod in pods]
+            memory_mib = oldernode.registered(client, _REGISTER)
+            rows = [_seen(pod, row_of(pod, memory_mib), agents) for pod in found]
         finally:
             extender.stop()
+            oldernode.stop(agents)
             client.close()
-    memory_mib = _registered(nodes)
-    rows = tuple(row_of(pod, memory_mib) for pod in found)
     return (*rows[:-1], _with(rows[-1], _overbooked(found, memory_mib))) if rows else ()
 
 
@@ -92,8 +99,8 @@ def configuration(url: str) -> JsonObject:
 
 
 def _start(kubeconfig: Path, directory: Path, port: int) -> Program:
-    # The simulated scheduler leads without a Lease, and no device plugin is there to take a lock.
-    words = ["extender", "--no-leader-elect", "--no-node-lock"]
+    # The simulated scheduler leads without a Lease.
+    words = ["extender", "--no-leader-elect"]
     flags = {"--kubeconfig": kubeconfig, "--port": port}
     log_path = directory / "extender.log"
     return Program.start("the extender", words, flags, log_path, probes="metrics")
@@ -107,14 +114,15 @@ def _create(client: Client, kind: str, path: str) -> list[JsonObject]:
 
 
 def _settled(client: Client, name: str) -> JsonObject:
-    """Return a pod once it has a node, or a reason why it has none."""
+    """Return a pod once it runs or has failed, or has a reason why it does not."""
     deadline_s = time.monotonic() + _TIMEOUT_S
     while True:
         pod: JsonObject = json.loads(client.get(paths.pods("default", name)))
-        if pod["spec"].get("nodeName") or _why_pending(pod):
+        phase = (pod.get("status") or {}).get("phase")
+        if phase in {"Running", "Failed"} or _why_pending(pod):
             return pod
         if time.monotonic() > deadline_s:
-            message = f"{name} has neither a node nor a reason"
+            message = f"{name} neither runs nor says why it does not"
             raise OlderError(message)
         time.sleep(0.05)
 
@@ -179,11 +187,6 @@ def _devices(pod: JsonObject) -> tuple[PodDevice, ...]:
     return tuple(device for slot in slots for device in slot)
 
 
-def _registered(nodes: list[JsonObject]) -> dict[str, int]:
-    registers = (json.loads(node["metadata"]["annotations"][_REGISTER]) for node in nodes)
-    return {device["id"]: device["devmem"] for devices in registers for device in devices}
-
-
 def _overbooked(pods: list[JsonObject], memory_mib: Mapping[str, int]) -> Iterator[str]:
     given = [device for pod in pods for device in _devices(pod)]
     for uuid, total_mib in memory_mib.items():
@@ -192,15 +195,20 @@ def _overbooked(pods: list[JsonObject], memory_mib: Mapping[str, int]) -> Iterat
             yield f"{uuid} has {total_mib} MiB, of which {used_mib} are given"
 
 
-def _with(row: OlderRow, more: Iterator[str]) -> OlderRow:
-    return OlderRow(
-        pod=row.pod,
-        limits=row.limits,
-        node=row.node,
-        devices=row.devices,
-        why_pending=row.why_pending,
-        differences=(*row.differences, *more),
-    )
+def _seen(pod: JsonObject, row: OlderRow, agents: Mapping[str, Agent]) -> OlderRow:
+    """Add what the pod's container got, and what the monitor of its node shows of it."""
+    devices = _devices(pod)
+    if not devices:
+        return row
+    view = oldernode.container_of(agents, pod)
+    found = list(oldernode.differences(view, devices))
+    agent = agents[row.node]
+    found += oldernode.measured(agent, row.pod, devices, _TIMEOUT_S)
+    return replace(_with(row, found), got=oldernode.got(view) if view else ())
+
+
+def _with(row: OlderRow, more: Iterable[str]) -> OlderRow:
+    return replace(row, differences=(*row.differences, *more))
 
 
 def _why_pending(pod: JsonObject) -> str:

@@ -109,11 +109,12 @@ def _show_older(rows: tuple[OlderRow, ...], console: Console) -> None:
         title_style="bold",
         box=box.SIMPLE_HEAD,
     )
-    for heading in ("pod", "limits", "node", "what HAMi's device plugin reads"):
+    for heading in ("pod", "limits", "node and devices", "what the container got"):
         table.add_column(heading, overflow="fold")
     for row in rows:
         limits = "\n".join(f"{name}: {value}" for name, value in row.limits.items())
-        table.add_row(row.pod, limits, row.node or "-", "\n".join(row.devices) or row.why_pending)
+        where = "\n".join((row.node, *row.devices)) if row.node else row.why_pending
+        table.add_row(row.pod, limits, where, "\n".join(row.got) or "-")
     console.print(table)
     for row in rows:
         for difference in row.differences:

@@ -67,6 +67,6 @@ def test_the_chart_configures_a_scheduler_that_the_simulation_takes() -> None:
 
 
 def test_the_example_explains_itself() -> None:
-    """The folder has a README, nodes and pods."""
+    """The folder has a README and pods."""
     assert (examples_directory() / FOLDER / "README.md").read_text().startswith("# ")
-    assert {each["kind"] for each in manifests(FOLDER)} == {"Node", "Pod"}
+    assert {each["kind"] for each in manifests(FOLDER)} == {"Pod"}
