@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 
+from cdi.compatibility import Source
 from cdi.errors import CdiError
 from cdi.library import HookLibrary, LibraryStore
 from cdi.libraryfit import misfit
@@ -200,6 +201,8 @@ class InventoryReader:
         refusal = misfit(library, cuda_driver_version=cuda_driver_version)
         if refusal is not None:
             return None, str(refusal)
+        if library.sha256 not in self._adopted and not library.placeholder:
+            _say_unjudged(library)
         self._adopted[library.sha256] = library
         return library, ""
 
@@ -239,6 +242,18 @@ class InventoryReader:
             copy = self._source.kept.directory / sha256 / "libvgpu.so"
             self._adopted[sha256] = self._source.kept.adopt(copy, expected_sha256=sha256)
         return self._adopted[sha256]
+
+
+def _say_unjudged(library: HookLibrary) -> None:
+    known = library.compatibility
+    if known.source is not Source.MANIFEST:
+        log.warning(
+            "library used without a manifest",
+            sha256=library.sha256,
+            release=known.version or None,
+            assumed=known.source is Source.ASSUMED,
+            remedy="put a manifest beside it, so that it is judged before it is used",
+        )
 
 
 def _is_driver_gone(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""Brings HAMi-core's library from an image onto the node, and judges whether it fits there.
+"""Brings HAMi-core's library from an image onto the node.
 
-What a copy is called and who may remove it is `cdi.library`'s, for claims use the same copies.
+What a copy is called, whether it fits and who may remove it is `cdi`'s: claims use the same copies.
 """

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from cdi.compatibility import manifest_path
 from cdi.elf import machine_of
 from cdi.library import make_placeholder
 from gpu import names
 from sim import nvml
+from tests.cdi.elves import shared_object
 from tests.dra.reading import TWO_GPUS, Machine, a_machine, one_gpu
 
 
@@ -111,6 +113,19 @@ def test_a_library_that_does_not_fit_is_not_used(machine: Machine) -> None:
     assert "LibraryManifestOfAnother" in machine.state.current(wait_s=0).library_problem
     beside.write_text(json.dumps(document))
     machine.reader.read()
+    assert machine.state.current(wait_s=0).library is not None
+
+
+def test_a_library_without_a_manifest_is_told_once(machine: Machine) -> None:
+    """It is used as its release needs, or as is usual; a placeholder is nothing to be judged."""
+    machine.has(TWO_GPUS)
+    with capture_logs() as logs:
+        machine.reader.read()
+        machine.library.write_bytes(shared_object())
+        machine.reader.read()
+        machine.reader.read()
+    said = [each for each in logs if each["event"] == "library used without a manifest"]
+    assert [(each["release"], each["assumed"]) for each in said] == [(None, True)]
     assert machine.state.current(wait_s=0).library is not None
 
 

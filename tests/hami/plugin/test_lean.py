@@ -5,7 +5,7 @@ import sys
 
 _PROGRAM = """
 import sys
-import hami.delivery.fitting, hami.plugin.containers, hami.plugin.responding
+import hami.plugin.containers, hami.plugin.responding
 unwanted = ("aiohttp", "dra", "elftools", "fastapi", "kubernetes", "uvicorn", "yaml")
 print([name for name in unwanted if name in sys.modules])
 """

@@ -4,13 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
-from cdi.compatibility import Manifest, by_release
+from cdi.compatibility import Manifest
 from cdi.library import HookLibrary
 from cdi.libraryfit import misfit
-from gpu.refusal import Refusal, RefusedError
-from hami.delivery.fitting import FittingLibrary
+from gpu.refusal import Refusal
 
 SHA256 = "ab" * 32
 
@@ -67,21 +65,3 @@ def test_library_of_another_machine_does_not_fit() -> None:
     found = misfit(library(), cuda_driver_version="12.8", machine="aarch64")
     assert found is not None
     assert (found.field, found.value) == ("manifest.architecture", "x86_64")
-
-
-def test_library_that_does_not_fit_is_refused() -> None:
-    """Whoever asks for it gets the reason instead."""
-    asked = FittingLibrary(lambda: library(cuda={"minimum": "14.0"}), lambda: "13.0")
-    with pytest.raises(RefusedError, match="LibraryDoesNotFit"):
-        asked()
-
-
-def test_library_without_a_manifest_is_used_and_told_once() -> None:
-    """With what its release says, or what is usual."""
-    known = replace(bare(), compatibility=by_release("v2.7.0"))
-    asked = FittingLibrary(lambda: known, lambda: "13.0")
-    with capture_logs() as logs:
-        assert asked() == asked() == known
-    assert [(each["event"], each["release"], each["assumed"]) for each in logs] == [
-        ("library used without a manifest", "2.7.0", False)
-    ]
