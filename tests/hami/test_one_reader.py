@@ -26,6 +26,10 @@ _QUANTITIES = {
 """Who reads Kubernetes' quantities, and of what."""
 _NUMBERS = {
     "hami/amounts.py": "what pods ask",
+    "hami/nodeconfig.py": "numbers that were read already",
+    "hami/plugin/figures.py": "yes and no",
+    "hami/plugin/granting.py": "the priority of a container, digits alone",
+    "hami/plugin/ownnode.py": "the version of an object, digits alone",
     "hami/preference_reading.py": "scoring weights",
 }
 """Who makes numbers of texts."""
