@@ -79,6 +79,8 @@ class ContainerStore:
         self._grace_s = grace_s
         self._lock = threading.Lock()
         self._gone_since: dict[str, float] = {}
+        self._seen: frozenset[str] = frozenset()
+        """Whose containers were there when last looked at."""
         self._said: set[str] = set()
 
     def prepare(self) -> None:
@@ -127,17 +129,21 @@ class ContainerStore:
     def sweep(self, live: Collection[tuple[str, str]]) -> None:
         """Remove what is of no container of *live*, which are pod UIDs and container names.
 
-        Only what has been so for a while, and never what a process uses.
+        Only what was there before or has been gone for a while, and never what a process uses.
         """
         kept = {f"{pod_uid}_{container}" for pod_uid, container in live}
         known = {each for each in self._names() | self._regions.owners() if _OWNER.fullmatch(each)}
         with self._lock:
             for owner in self._gone_since.keys() - (known - kept):
                 del self._gone_since[owner]
+            seen = self._seen
+            # One that a process still uses is to go as soon as it does not.
+            self._seen = frozenset(known & (kept | seen))
         now_s = time.monotonic()
         for owner in sorted(known - kept):
             with self._lock:
-                if now_s - self._gone_since.setdefault(owner, now_s) >= self._grace_s:
+                gone_s = now_s - self._gone_since.setdefault(owner, now_s)
+                if owner in seen or gone_s >= self._grace_s:
                     self._remove(owner)
 
     def libraries(self) -> frozenset[str] | None:

@@ -70,6 +70,21 @@ def test_region_goes_after_a_while_only(tmp_path: Path) -> None:
     assert node.regions.owners() == {OWNER}
 
 
+def test_region_of_a_pod_that_was_there_goes_at_once(tmp_path: Path) -> None:
+    """Nothing more is to be learned about it by waiting."""
+    node = Node(root=tmp_path)
+    store = ContainerStore(tmp_path / "containers", node.regions, grace_s=3600)
+    for each in (record(), record(OTHER_UID)):
+        store.keep(each)
+    store.sweep(LIVE)
+    with using(node.regions.path(OWNER), Use.MAPS) as user:
+        store.sweep(set())
+        assert OWNER in node.regions.owners()
+        user.kill()
+        store.sweep(set())
+    assert node.regions.owners() == {owner_name(OTHER_UID, "main")}
+
+
 def test_container_that_is_given_gpus_again_is_not_gone(tmp_path: Path) -> None:
     """What was noticed of its absence before is forgotten."""
     node = Node(root=tmp_path)
