@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from cdi.durable import Whole, remove, write_whole
+from cdi.durable import Whole, remove, sweep_temporary, write_whole
 from cdi.edits import ContainerEdits
 from cdi.emit import check_emitted
 from cdi.errors import SpecError, store_errors
@@ -91,6 +91,11 @@ class CardSpecStore:
     def path(self) -> Path:
         """Where the file is, or would be."""
         return self._path
+
+    def sweep_temporary(self) -> None:
+        """Remove what writes that never finished left; before the first `ensure`. StoreError."""
+        with store_errors(self._path):
+            sweep_temporary(self._path.parent, _FILE_NAME)
 
     def ensure(self, edits: CardEdits) -> bool:
         """Have the file say *edits*; tell whether it had to be written.

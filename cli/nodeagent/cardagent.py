@@ -38,7 +38,6 @@ log = structlog.get_logger(__name__)
 
 _NODE_LOOK_S = 15.0
 _MODE_LOOK_S = 30.0
-_SWEEP_S = 60.0
 _STOP_S = 1.0
 
 
@@ -65,11 +64,11 @@ class CardAgent:
             node_name=settings.node_name,
             on_change=self._mode_changed.set,
         )
-        self._pods = NodePods(self._client, settings.node_name)
         config = device_config(settings.device_config)
         regions = settings.plugin_directory / "regions"
         store = RegionStore(regions, str(regions))
         self._resets = RegionResets(store)
+        self._pods = NodePods(self._client, settings.node_name, self._resets.set)
         self._cards = CardNode(
             settings,
             client=self._client,
@@ -112,7 +111,7 @@ class CardAgent:
         self._service.start(loops)
         loops.run("region resets", lambda: self._resets.run(loops.stopping), wake=self._resets)
         loops.every(_NODE_LOOK_S, self._say)
-        loops.every(_SWEEP_S, self._sweep)
+        loops.every(settings.restore_interval_s, self._sweep)
         if settings.mode == AUTO:
             loops.every(_MODE_LOOK_S, self._mode.look, wake=self._mode_changed)
         if self._monitor is not None:
@@ -170,6 +169,7 @@ class CardAgent:
         live = self._pods.containers()
         if live is not None:
             self._service.containers.sweep(live)
+        self._service.sweep_libraries()
 
     def _say(self) -> None:
         """Say on the Node what an administrator has to mend."""

@@ -48,13 +48,16 @@ class CardService:
         """Put the parts together; *node* is the Node as last seen."""
         self._settings, self._config, self._cards = settings, config, cards
         self.resource = config.nvidia.resource_count_name
-        self.containers = ContainerStore(settings.plugin_directory / "containers", regions)
+        self.containers = ContainerStore(
+            settings.plugin_directory / "containers", regions, grace_s=settings.container_grace_s
+        )
+        self._specs = CardSpecStore(settings.cdi_directory)
         self._responder = Responder(
             form=_form(settings),
             rules=self._rules,
             offers=cards.current.offer,
             edits=cards.edits,
-            specs=CardSpecStore(settings.cdi_directory),
+            specs=self._specs,
             containers=self.containers,
             library=self._library,
             with_lock=settings.vgpu_lock,
@@ -97,11 +100,19 @@ class CardService:
     def start(self, loops: Loops) -> None:
         """Begin to serve; kubelet is told as soon as there is something to tell."""
         self.containers.prepare()
+        self._specs.sweep_temporary()
         loops.run("device plugin", self._serving.run)
 
     def stop(self) -> None:
         """Have the thread end; calls in flight may end first."""
         self._serving.stop()
+
+    def sweep_libraries(self) -> None:
+        """Remove the library's copies that no container has and that are not the present one."""
+        kept, state = self.containers.libraries(), self._cards.state
+        present = state.current().library if state.is_known() else None
+        if kept is not None and present is not None:
+            self._cards.library.kept.sweep(kept | {present.sha256})
 
     def _changed(self) -> None:
         self._responder.refresh()

@@ -1,6 +1,6 @@
 """Follows the pods of this node, for all who ask whether a container is there or runs."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from hami.monitor.pods import NodePod, read_node_pod
 from kube import paths
@@ -11,12 +11,16 @@ from kube.reflector import Reflector
 class NodePods:
     """A watch of the node's pods; `start` it, then `stop` it."""
 
-    def __init__(self, client: Client, node_name: str) -> None:
+    def __init__(
+        self, client: Client, node_name: str, on_change: Callable[[], None] = lambda: None
+    ) -> None:
+        """Prepare; *on_change* is called after every change."""
         self._pods: Reflector[NodePod] = Reflector(
             client,
             paths.pods(),
             params={"fieldSelector": f"spec.nodeName={node_name}"},
             decode=read_node_pod,
+            on_change=lambda _change: on_change(),
         )
 
     def start(self) -> None:

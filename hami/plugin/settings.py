@@ -72,6 +72,9 @@ class DevicePluginSettings(BaseProgramSettings):
     hami_layout: bool = Field(
         False, description="keep regions where HAMi's own monitor looks for them"
     )
+    container_grace_s: Annotated[float, Field(ge=0)] = Field(
+        120.0, description="how long a container's region is kept once its pod is not there"
+    )
     vgpu_lock: bool = Field(
         False, description="mount /tmp/vgpulock, which HAMi-core up to HAMi v2.8.0 needs"
     )

@@ -64,11 +64,44 @@ OF_REBUILD = [
     *section(FaultPoint.REBUILD_MARKED, FaultPoint.REBUILD_ENDED),
 ]
 OF_CONTAINERS = section(FaultPoint.CONTAINERS_DIRECTORY_MADE, FaultPoint.CONTAINER_REMOVED)
-"""Tried beside the device plugin's own tests."""
+"""Tried beside the device plugin's own tests too."""
 OF_DELIVERY = section(FaultPoint.LIBRARY_LINK_MADE, FaultPoint.LIBRARY_REMOVED)
-"""Tried beside those of the library."""
+"""Tried beside those of the library too."""
 OF_RESET = section(FaultPoint.REGION_EMPTIED, FaultPoint.REGION_RESET)
-NEED_MOUNTS = {FaultPoint.REGION_MOUNTED, FaultPoint.REGION_UNMOUNTED}
+
+OF_CARD_START = [
+    FaultPoint.PLUGIN_DIRECTORY_MADE,
+    FaultPoint.MODE_TEMPORARY_WRITTEN,
+    FaultPoint.MODE_WRITTEN,
+    FaultPoint.LIBRARY_DIRECTORY_MADE,
+    FaultPoint.LIBRARY_TEMPORARY_WRITTEN,
+    FaultPoint.LIBRARY_COPIED,
+    FaultPoint.CDI_DIRECTORY_MADE,
+    FaultPoint.SPEC_TEMPORARY_WRITTEN,
+    FaultPoint.SPEC_WRITTEN,
+]
+OF_CARD_RESTORE = [
+    *section(FaultPoint.REGION_DIRECTORY_MADE, FaultPoint.REGION_CREATED),
+    FaultPoint.LOCK_DIRECTORY_MADE,
+]
+OF_ALLOCATE = [
+    *section(FaultPoint.CONTAINERS_DIRECTORY_MADE, FaultPoint.CONTAINER_WRITTEN),
+    *OF_CARD_RESTORE,
+]
+OF_CARD_RELEASE = [
+    *section(FaultPoint.REGION_UNMOUNTED, FaultPoint.REGION_REMOVED),
+    FaultPoint.CONTAINER_REMOVED,
+]
+OF_CARD_CLEANING = [FaultPoint.TEMPORARY_SWEPT]
+OF_FULL_CONTAINERS = [FaultPoint.TEMPORARY_DROPPED]
+OF_CARDS_GONE = [FaultPoint.SPEC_DELETED]
+OF_INSTALLATION = section(FaultPoint.LIBRARY_LINK_MADE, FaultPoint.LIBRARY_LINKED)
+OF_UNUSED_LIBRARIES = section(FaultPoint.LIBRARY_FILE_REMOVED, FaultPoint.LIBRARY_REMOVED)
+NEED_MOUNTS = {
+    FaultPoint.REGION_MOUNTED,
+    FaultPoint.REGION_UNMOUNTED,
+    FaultPoint.LOCK_DIRECTORY_MADE,
+}
 
 needs_mounts = pytest.mark.skipif(not may_mount(), reason="the right to mount is needed")
 
@@ -93,8 +126,14 @@ TRIED = {
         OF_RESET,
         OF_REBUILD,
         OF_CONDITIONS,
-        OF_CONTAINERS,
-        OF_DELIVERY,
+        OF_CARD_START,
+        OF_ALLOCATE,
+        OF_CARD_RELEASE,
+        OF_CARD_CLEANING,
+        OF_FULL_CONTAINERS,
+        OF_CARDS_GONE,
+        OF_INSTALLATION,
+        OF_UNUSED_LIBRARIES,
     )
     for point in points
 }
