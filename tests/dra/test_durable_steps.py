@@ -33,7 +33,12 @@ EXCEPTIONS = {
     # NVML's own structures and calls.
     ("gpu/events.py", "ctypes"),
     ("gpu/instances.py", "ctypes"),
+    ("gpu/miginstances.py", "ctypes"),
     ("gpu/nvml.py", "ctypes"),
+    # The three numbers of a container's region that its library reads while they change: each is
+    # stored at once, in memory that both have mapped.
+    ("hami/monitor/regions/fields.py", "ctypes"),
+    ("hami/monitor/regions/fields.py", "mmap"),
     # A store in memory.
     ("kube/reflector.py", "replace"),
     # A memfd, from which OpenSSL takes a key: no file of any file system. A path opened for writing
@@ -119,11 +124,23 @@ def changes(text: str) -> list[str]:
     return writes.found
 
 
+ELSEWHERE = (
+    "cli/demo/",
+    "cli/demo_command.py",
+    "cli/discover.py",
+    "cli/main.py",
+    "protos/build",
+)
+"""What changes files and does not run on a node: the demo, and commands for a desk."""
+
+
 def modules() -> Iterator[str]:
-    """Yield all that the node agent's process runs of ours, the simulation's start included."""
-    for package in ("cdi", "dra", "gpu", "hami/delivery", "hami/plugin", "kube", "protos"):
-        yield from (str(path.relative_to(ROOT)) for path in sorted((ROOT / package).rglob("*.py")))
-    yield "cli/simulated_agent.py"
+    """Yield all that processes on a node run of ours, the simulation's start included."""
+    for package in ("cdi", "cli", "dra", "gpu", "hami", "kube", "protos"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            module = str(path.relative_to(ROOT))
+            if not module.startswith(ELSEWHERE):
+                yield module
 
 
 def test_one_module_changes_files() -> None:
@@ -131,7 +148,7 @@ def test_one_module_changes_files() -> None:
     found = {
         (module, name)
         for module in modules()
-        if module != ONE_MODULE and not module.startswith("protos/build")
+        if module != ONE_MODULE
         for name in changes((ROOT / module).read_text(encoding="utf-8"))
     }
     assert found == EXCEPTIONS
@@ -142,8 +159,10 @@ def test_an_exception_is_one_for_what_has_that_name_alone(module: str, name: str
     """Another way to change a file is found in the same module."""
     text = (ROOT / module).read_text(encoding="utf-8")
     opening = "\nopen(path, 'w')\nos.open(path, os.O_WRONLY)\npath.write_text('x')\n"
-    assert set(changes(text)) == {name}
-    assert set(changes(text + opening)) == {name, "open", "write_text"}
+    names = {each for where, each in EXCEPTIONS if where == module}
+    assert name in names
+    assert set(changes(text)) == names
+    assert set(changes(text + opening)) == names | {"open", "write_text"}
 
 
 def test_that_module_does_change_files() -> None:
