@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from gpu.refusal import Refusal, RefusedError
+from gpu.refusal import RefusedError
 from hami.deviceids import physical_uuid
 from hami.nodelock import Owner
 from hami.plugin.claimants import Claimant, is_waiting
@@ -34,6 +34,7 @@ from hami.plugin.offering import is_partition
 from hami.plugin.podwriting import PodWriter
 from hami.plugin.preferring import preferred
 from hami.plugin.refitting import Refitter
+from hami.plugin.refusals import mismatch, no_instances, twofold
 from hami.plugin.releasing import LockReleaser
 from hami.plugin.replays import Replay, Replays
 from kube.errors import KubeError
@@ -105,6 +106,8 @@ class Allocator:
 
         *wanted* tells whether kubelet still waits.
         """
+        if not any(asked):
+            return check_answer([api.ContainerAllocateResponse() for _ in asked])
         counts = [len(each) for each in asked]
         partitions = [is_partition(each) for ids in asked for each in ids]
         try:
@@ -126,7 +129,7 @@ class Allocator:
         if len(again) == 1 and not scene.suiting(counts):
             return again[0]
         if again:
-            raise RefusedError(_twofold(again[0]))
+            raise RefusedError(twofold(again[0]))
         try:
             return self._finder.only(scene, counts)
         except RefusedError as error:
@@ -194,7 +197,7 @@ class Allocator:
         if not divided or all(map(is_partition, divided)):
             return grant_of(claimant, place, devices)
         if self._instances is None or len(divided) != len(devices):
-            raise RefusedError(_no_instances(claimant, divided[0]))
+            raise RefusedError(no_instances(claimant, divided[0]))
         realised = self._instances.realise(claimant, place, devices)
         extra |= realised.annotations
         return grant_of(claimant, place, realised.devices)
@@ -211,17 +214,17 @@ class Allocator:
         why = f"{gone[0]} cannot be handed out now" if gone else f"kubelet chose {others[0]}"
         claimant = self._refitted(claimant, place, allowed, why)
         if deviating(ids, claimant.left[place], frozenset()):
-            raise RefusedError(_mismatch(claimant, place, "the extender chose others again"))
+            raise RefusedError(mismatch(claimant, place, "the extender chose others again"))
         return claimant
 
     def _refitted(self, claimant: Claimant, place: int, allowed: set[str], why: str) -> Claimant:
         if self._refitter is None or not allowed:
-            raise RefusedError(_mismatch(claimant, place, why))
+            raise RefusedError(mismatch(claimant, place, why))
         devices = self._refitter.refit(claimant, place, allowed)
         found = self._finder.claimant(claimant.identity)
         if found is None or found.left[place] != devices:
             why = "the pod does not carry what the extender answered"
-            raise RefusedError(_mismatch(claimant, place, why))
+            raise RefusedError(mismatch(claimant, place, why))
         log.info("pod refitted", container=claimant.containers[place].name, reason=why)
         return found
 
@@ -271,32 +274,3 @@ class Allocator:
                 uid=claimant.identity.uid,
             )
             self._events.event(pod, "Warning", REASON, str(error) or repr(error))
-
-
-def _mismatch(claimant: Claimant, place: int, why: str) -> Refusal:
-    return Refusal(
-        code="DevicesNotMatched",
-        field=f"pod {claimant.identity.key}",
-        value=claimant.containers[place].name,
-        limit=f"kubelet's ids are not of the GPUs that were decided: {why}",
-        remedy="set the extender's /refit, or a topology manager policy that lets all GPUs be used",
-    )
-
-
-def _no_instances(claimant: Claimant, uuid: str) -> Refusal:
-    return Refusal(
-        code="PartitionsNotMade",
-        field=f"pod {claimant.identity.key}",
-        value=uuid,
-        limit="the GPU is to be divided on demand, which this node does not do",
-    )
-
-
-def _twofold(replay: Replay) -> Refusal:
-    return Refusal(
-        code="PodAmbiguous",
-        field="Allocate",
-        value=str(replay.identity.key),
-        limit="kubelet may have lost what it was answered, or ask for another container",
-        remedy="the pod that fails has to be created again; its controller does that",
-    )

@@ -44,16 +44,18 @@ class OwnerCheck:
 
     def before_serving(self) -> str | None:
         """Return who serves the resource while this plugin does not, in one sentence."""
+        who = None
         if answers(self._own):
-            return self._tell(f"another instance of this plugin serves it at {self._own.name}")
-        return self.while_serving() or self._tell(self._counted())
+            who = f"another instance of this plugin serves it at {self._own.name}"
+        return self._tell(who or self._alive() or self._counted())
 
     def while_serving(self) -> str | None:
         """Return who serves the resource beside this plugin, in one sentence."""
-        for path in self._foreign():
-            if answers(path):
-                return self._tell(f"another plugin serves it at {path.name}")
-        return self._tell(None)
+        return self._tell(self._alive())
+
+    def _alive(self) -> str | None:
+        found = next(filter(answers, self._foreign()), None)
+        return None if found is None else f"another plugin serves it at {found.name}"
 
     def _foreign(self) -> Iterator[Path]:
         """Yield sockets by the names that NVIDIA's, HAMi's and GKE's plugins give them."""

@@ -55,7 +55,7 @@ class Calls(Protocol):
     """Whoever answers kubelet."""
 
     def kubelet_changed(self) -> None:
-        """Take note that another kubelet asks from now on."""
+        """Take note that another kubelet may ask from now on."""
 
     def see_to(self) -> bool:
         """Do what earlier calls left undone; tell whether to come again soon."""
@@ -100,8 +100,6 @@ class PluginServing:
         self._server: grpc.Server | None = None
         self._bound: _Identity | None = None
         self._registered: _Identity | None = None
-        self._asking: _Identity | None = None
-        """The kubelet that was told of the plugin last."""
         self._problem: str | None = "not registered with kubelet yet"
 
     def problem(self) -> str | None:
@@ -157,7 +155,7 @@ class PluginServing:
                 return self._look_s
             self._begin()
         if kubelet != self._registered or not self._servicer.is_listened:
-            self._register(kubelet)
+            self._register()
         self._note(None)
         return self._look_s
 
@@ -173,10 +171,10 @@ class PluginServing:
         server.start()
         self._server, self._bound = server, _identity(self._path)
 
-    def _register(self, kubelet: _Identity) -> None:
-        if self._asking not in {None, kubelet}:
-            self._calls.kubelet_changed()
-        self._asking, self._registered = kubelet, None
+    def _register(self) -> None:
+        # Whether it is another kubelet shows too late, if it has been answered by then.
+        self._calls.kubelet_changed()
+        self._registered = None
         request = api.RegisterRequest(
             version=VERSION,
             endpoint=self._path.name,
@@ -190,7 +188,9 @@ class PluginServing:
             message = f"kubelet does not take the plugin: {_said(error)}"
             raise NotServedError(message) from error
         self._wait_listened()
-        self._registered = kubelet
+        # As it is now: it may have come after the last look, and is not to be told twice. A later
+        # one would have removed the socket of the plugin.
+        self._registered = _identity(self._kubelet)
         log.info("registered with kubelet", resource=self._resource, socket=self._path.name)
 
     def _wait_listened(self) -> None:

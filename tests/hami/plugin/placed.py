@@ -1,6 +1,7 @@
 """A cluster in which pods are placed as HAMi's scheduler places them, and their node's plugin."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from hami.poddevices import decode_pod_devices
 from kube.client import Client
 from kube.events import EventRecorder
 from protos import deviceplugin_v1beta1_pb2 as api
+from sim.apiserver.errors import StatusError
 from tests.fakes.api_server import ServerThread
 
 NODE = "node-1"
@@ -167,12 +169,15 @@ class Cluster:
         *,
         namespace: str = "default",
     ) -> None:
-        """Change annotations."""
-        found = self.server.run(self.server.server.api.get(plural, name, namespace))
-        kept = {**(found["metadata"].get("annotations") or {}), **changes}
-        kept = {key: value for key, value in kept.items() if value is not None}
-        found["metadata"]["annotations"] = kept
-        self.server.run(self.server.server.api.update(plural, found))
+        """Change annotations, also while the plugin changes others."""
+        while True:
+            found = self.server.run(self.server.server.api.get(plural, name, namespace))
+            kept = {**(found["metadata"].get("annotations") or {}), **changes}
+            kept = {key: value for key, value in kept.items() if value is not None}
+            found["metadata"]["annotations"] = kept
+            with suppress(StatusError):
+                self.server.run(self.server.server.api.update(plural, found))
+                return
 
     def set_status(self, name: str, status: JsonObject) -> None:
         """Do what kubelet does when a pod runs or is refused."""

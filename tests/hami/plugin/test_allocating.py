@@ -315,6 +315,15 @@ class Verbose(Answers):
         return found
 
 
+def test_a_call_for_nothing_is_answered_with_nothing(cluster: Cluster) -> None:
+    """It touches no pod that waits."""
+    cluster.pod("a", f"{given(0)};")
+    parts = plugin(cluster)
+    assert parts.allocator.allocate([]) == api.AllocateResponse()
+    assert len(parts.allocator.allocate([[]]).container_responses) == 1
+    assert cluster.left("a") == [[uuid(0)]]
+
+
 def test_an_environment_that_is_too_big_is_refused(cluster: Cluster) -> None:
     """Before anything is written as handed out."""
     cluster.pod("a", f"{given(0)};")

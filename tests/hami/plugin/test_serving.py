@@ -10,11 +10,13 @@ from typing import Any
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from hami.plugin.model import Offer
 from hami.plugin.ownership import OwnerCheck
 from hami.plugin.service import STREAMS_MAX
 from hami.plugin.serving import socket_path
+from kube.events import EventRecorder
 from protos import deviceplugin_v1beta1_pb2 as api
 from tests.hami.plugin.kubelet import DEADLINE_S, Kubelet
 from tests.hami.plugin.placed import NODE, RESOURCE, Cluster, Parts, card, given, parts_of, uuid
@@ -310,6 +312,35 @@ def test_devices_that_are_not_ours_are_seen_on_the_node(
     )
     assert (owners.before_serving() is None) == (served_by == "us")
     assert owners.while_serving() is None
+
+
+def test_the_node_says_that_another_plugin_serves_it(cluster: Cluster, tmp_path: Path) -> None:
+    """Once, however often it is looked at, and once more when it comes back."""
+    client = cluster.server.client()
+    events = EventRecorder(client, "gpuslice", NODE)
+    node: dict[str, Any] = {"metadata": {"name": NODE, "uid": "u"}, "status": {}}
+    owners = OwnerCheck(
+        resource=RESOURCE,
+        own=socket_path(tmp_path, RESOURCE),
+        offers=parts_of(client).offering,
+        node=lambda: node,
+        events=events,
+    )
+    with capture_logs() as logs:
+        for count in ("8", "8", "0", "8"):
+            node["status"]["allocatable"] = {RESOURCE: count}
+            owners.before_serving()
+    assert len(logs) == 2
+    events.close(10)
+    (found,) = cluster.events()
+    assert found["reason"] == "ResourceServedByAnother"
+    assert found["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": NODE,
+        "uid": "u",
+    }
+    assert found["message"].startswith(f"{RESOURCE} is served by another plugin")
 
 
 def test_a_call_in_flight_ends_before_the_plugin_does(
