@@ -143,6 +143,10 @@ def gpu_of(stage: Stage, name: str) -> str:
     return uuid
 
 
+def _is_locked(client: Client) -> bool:
+    return LOCK in json.loads(client.get(paths.nodes(_NODE)))["metadata"]["annotations"]
+
+
 def _annotations(stage: Stage, name: str) -> dict[str, Any]:
     return dict(stage.pod(name)["metadata"].get("annotations") or {})
 
@@ -171,4 +175,4 @@ def test_power_cycle(stage: Stage, power: Power) -> None:
     eventually(lambda: f"uses unknown {first}" in stage.pending("fourth"), _BOUND_S)
     stage.force_delete("first")
     assert gpu_of(stage, "fourth") == "GPU-new"
-    assert LOCK not in json.loads(client.get(paths.nodes(_NODE)))["metadata"]["annotations"]
+    eventually(lambda: not _is_locked(client))
