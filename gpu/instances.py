@@ -53,6 +53,13 @@ def read_profiles(call: Call, handles: Mapping[GpuUuid, Any]) -> Profiles:
     return found
 
 
+def profile_number(slices: str) -> int:
+    """Return NVML's number for profiles of so many slices; `NvmlError` for none that it knows."""
+    if slices not in _NUMBERS:
+        raise NvmlError("INVALID_ARGUMENT", "nvmlDeviceGetGpuInstanceProfileInfo", slices)
+    return _NUMBERS[slices]
+
+
 def _profile(call: Call, handle: Any, slices: str) -> InstanceProfile | None:
     try:
         # The first version, which all drivers with MIG have.

@@ -39,6 +39,8 @@ class SimGpu:
     board: Board
     entry: GpuEntry
     mig: tuple[MigInstance, ...]
+    bare: tuple[MigInstance, ...] = ()
+    """GPU instances without a compute instance, which are no devices."""
 
 
 def gpus(file: GpuFile) -> tuple[SimGpu, ...]:
@@ -115,12 +117,16 @@ def _layouts(
 def _instance(
     parent: str, table: MigTable, profile: MigProfile, part: Partition, start: int
 ) -> MigInstance:
-    # Drivers number instances like nodes of a binary tree over the memory slices.
-    level = table.memory_slices // profile.memory_slices
     identity = uuid.uuid5(_NAMESPACE, f"{parent}/{profile.name}/{start}")
     return MigInstance(
         uuid=part.uuid or f"MIG-{identity}",
         profile=profile,
         start=start,
-        gpu_instance_id=level - 1 + start // profile.memory_slices,
+        gpu_instance_id=instance_id(table, profile, start),
     )
+
+
+def instance_id(table: MigTable, profile: MigProfile, start: int) -> int:
+    """Return the number of an instance: as of nodes of a binary tree over the memory slices."""
+    level = table.memory_slices // profile.memory_slices
+    return level - 1 + start // profile.memory_slices

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pynvml
 
-from sim import nvml_devices, nvml_links, nvml_mig
+from sim import nvml_devices, nvml_instances, nvml_links, nvml_mig
 from sim.nvml_events import Events
 from sim.nvml_memory import NvmlFailureError, handle_number
 from sim.nvml_node import Node
@@ -69,19 +69,19 @@ class Library:
         }
         self._system = {**sessions, **nvml_devices.SYSTEM, **events}
         self._device = {**nvml_devices.DEVICE, **nvml_mig.DEVICE, **nvml_links.DEVICE}
-        self._device |= device_events
+        self._device |= device_events | nvml_instances.DEVICE
+        self._instance = nvml_instances.INSTANCE
 
     def __getattr__(self, symbol: str) -> _Symbol | Callable[[int], bytes]:
         if symbol == "nvmlErrorString":
             return lambda code: f"error {code}".encode()
-        known = symbol in self._system or symbol in self._device
-        if not known or symbol in self.node.file.missing:
+        if symbol not in self.symbols() or symbol in self.node.file.missing:
             raise AttributeError(symbol)
         return self._symbol(symbol)
 
     def symbols(self) -> frozenset[str]:
         """Return the names of all symbols that a new driver has."""
-        return frozenset({*self._system, *self._device})
+        return frozenset({*self._system, *self._device, *self._instance})
 
     def _symbol(self, symbol: str) -> _Symbol:
         def called(*arguments: Any) -> int:
@@ -106,7 +106,13 @@ class Library:
         if symbol in self._system:
             self._system[symbol](self.node, *arguments)
             return
-        device = self.node.at(handle_number(arguments[0]))
+        handle = handle_number(arguments[0])
+        if symbol in self._instance:
+            gpu, instance = nvml_instances.at(self.node, handle)
+            self.node.fail_if_told(symbol, gpu)
+            self._instance[symbol](self.node, gpu, instance, *arguments[1:])
+            return
+        device = self.node.at(handle)
         self.node.fail_if_told(symbol, device.gpu)
         self._device[symbol](self.node, device, *arguments[1:])
 

@@ -18,6 +18,7 @@ import structlog
 from sim import gpufile, hardware
 from sim.gpufile import GpuFile, GpuFileError
 from sim.hardware import MigInstance, SimGpu
+from sim.instancestore import InstanceStore, with_made
 from sim.nvml_memory import NvmlFailureError
 
 log = structlog.get_logger(__name__)
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 
 _FIRST_HANDLE = 0x1000
+_Stamp = tuple[int, int, int] | None
 _VERSION_SUFFIX = re.compile(r"_v\d+$")
 
 
@@ -46,8 +48,9 @@ class Node:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.made = InstanceStore(path)
         self._lock = threading.RLock()
-        self._stamp: tuple[int, int, int] | None = None
+        self._stamp: tuple[_Stamp, _Stamp] | None = None
         self._handles: dict[str, int] = {}
         self._uuids: dict[int, str] = {}
         self.sessions = 0
@@ -57,7 +60,7 @@ class Node:
         """Take over a changed file; keep the last good state if the change is wrong."""
         with self._lock:
             stamp = self._stat()
-            if stamp is None or stamp == self._stamp:
+            if stamp[0] is None or stamp == self._stamp:
                 return
             try:
                 self._load()
@@ -85,12 +88,17 @@ class Node:
             self._uuids[known] = uuid
             return known
 
+    def name(self, handle: int) -> str:
+        """Return what *handle* was made for, or fail if it is none."""
+        with self._lock:
+            name = self._uuids.get(handle)
+        if name is None:
+            raise NvmlFailureError("INVALID_ARGUMENT")
+        return name
+
     def at(self, handle: int) -> Target:
         """Return what *handle* stands for, or fail if that is gone."""
-        with self._lock:
-            uuid = self._uuids.get(handle)
-        if uuid is None:
-            raise NvmlFailureError("INVALID_ARGUMENT")
+        uuid = self.name(handle)
         found = self.find(uuid)
         if found is None:
             raise NvmlFailureError("NOT_FOUND" if uuid.startswith("MIG-") else "GPU_IS_LOST")
@@ -109,16 +117,21 @@ class Node:
     def _load(self) -> None:
         stamp = self._stat()
         file: GpuFile = gpufile.load(self._path)
-        self.gpus = hardware.gpus(file)
+        made = self.made.read()
+        self.gpus = tuple(with_made(gpu, made) for gpu in hardware.gpus(file))
         self.file = file
         self._stamp = stamp
 
-    def _stat(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+    def _stat(self) -> tuple[_Stamp, _Stamp]:
+        return _stamp(self._path), _stamp(self.made.path)
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _injected(told: Mapping[str, _T], symbol: str) -> _T | None:
