@@ -149,7 +149,7 @@ class _Offering:
             mode=mode.value,
             healthy=self._is_well(place, gpu.uuid),
         )
-        return self._divisible(card) if mode is OperatingMode.MIG else self._shared(card, gpu)
+        return self._divisible(card, gpu) if mode is OperatingMode.MIG else self._shared(card, gpu)
 
     def _shared(self, card: RegisteredDevice, gpu: Gpu) -> RegisteredDevice:
         memory_mib = gpu.memory_mib or self._config.preconfigured_memory_mib
@@ -164,7 +164,7 @@ class _Offering:
             cores=int(_WHOLE * self._config.core_scaling),
         )
 
-    def _divisible(self, card: RegisteredDevice) -> RegisteredDevice:
+    def _divisible(self, card: RegisteredDevice, gpu: Gpu) -> RegisteredDevice:
         """Return a card of which instances are made on demand; nothing of it is scaled."""
         if self._profiles is None:
             message = "operatingmode is mig, and this agent makes no MIG instances"
@@ -176,6 +176,12 @@ class _Offering:
         )
         if not profiles:
             message = f"operatingmode is mig, and no MIG profile is allowed for {card.type}"
+            raise _WithheldError(message)
+        if not gpu.mig_enabled:
+            message = (
+                "operatingmode is mig, and MIG is not switched on: "
+                f"`nvidia-smi -i {gpu.pci_bus_id} -mig 1`, while nobody uses the GPU"
+            )
             raise _WithheldError(message)
         return replace(
             card,

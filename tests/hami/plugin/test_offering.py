@@ -284,6 +284,17 @@ def test_mig_mode() -> None:
     assert decode_register(NVIDIA, written, node_name="n") == found.cards
 
 
+def test_mig_mode_without_mig() -> None:
+    """The agent does not switch MIG on, and says how that is done."""
+    inventory, profiles = read("gpus: [{profile: a100-40gb}]")
+    config = configured(NvidiaConfig(mig_profile_allowlist=ALLOWED), operatingmode="mig")
+    found = offer(inventory, config, Known(profiles=profiles))
+    assert not found.cards
+    assert "MIG is not switched on: `nvidia-smi -i 0000:01:00.0 -mig 1`" in (
+        found.withheld[0].reason
+    )
+
+
 def test_mig_mode_that_nobody_serves() -> None:
     """Where no instances are made, no card is offered from which the scheduler would take one."""
     found = offered(MIXED, operatingmode="mig")
