@@ -6,6 +6,7 @@ and gives nothing new, and what runs goes on.
 """
 
 import threading
+from collections.abc import Callable
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -36,7 +37,6 @@ from kube.probes import ProbeServer
 
 log = structlog.get_logger(__name__)
 
-_NODE_LOOK_S = 15.0
 _MODE_LOOK_S = 30.0
 _STOP_S = 1.0
 
@@ -56,6 +56,7 @@ class CardAgent:
         self._settings = settings
         self._loops = Loops()
         self._mode_changed = threading.Event()
+        self._troubles = dict[str, str | None]()
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
         self._client = Client(identity or load_config(kubeconfig), user_agent="gpuslice-node-agent")
         self._events = EventRecorder(self._client, component=names.DRIVER, host=settings.node_name)
@@ -110,7 +111,7 @@ class CardAgent:
         self._cards.start(loops)
         self._service.start(loops)
         loops.run("region resets", lambda: self._resets.run(loops.stopping), wake=self._resets)
-        loops.every(_NODE_LOOK_S, self._say)
+        loops.every(settings.scan_interval_s / 2, self._say)
         loops.every(settings.restore_interval_s, self._sweep)
         if settings.mode == AUTO:
             loops.every(_MODE_LOOK_S, self._mode.look, wake=self._mode_changed)
@@ -125,9 +126,7 @@ class CardAgent:
         if self._monitor is not None:
             self._monitor.stop()
         self._loops.stop(_STOP_S)
-        self._cards.stop()
-        self._pods.stop()
-        self._node.stop()
+        _together(self._cards.stop, self._pods.stop, self._node.stop)
         self._resets.close()
         self._probes.stop()
         self._events.close()
@@ -180,9 +179,23 @@ class CardAgent:
         about = Regarding(api_version="v1", kind="Node", name=self._settings.node_name, uid=uid)
         for refusal in self._cards.current.problems():
             self._events.event(about, "Warning", refusal.code, str(refusal))
-        for reason, problem in (
-            ("GpusNotReadable", self._cards.state.problem()),
-            ("DevicePluginNotServed", self._service.problem()),
-        ):
-            if problem is not None:
+        before, self._troubles = (
+            self._troubles,
+            {
+                "GpusNotReadable": self._cards.state.problem(),
+                "DevicePluginNotServed": self._service.problem(),
+            },
+        )
+        for reason, problem in self._troubles.items():
+            # What lasts: at a start, or when kubelet is started again, both are true for a moment.
+            if problem is not None and before.get(reason) is not None:
                 self._events.event(about, "Warning", reason, problem)
+
+
+def _together(*stops: Callable[[], None]) -> None:
+    """Call all of *stops*, each of which may wait a second for a server that says nothing."""
+    threads = [threading.Thread(target=each) for each in stops]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()

@@ -72,6 +72,13 @@ class CardScene:
         (answer,) = self.kubelet.allocate([next(each for each in free if each.startswith(prefix))])
         return answer
 
+    def hand_out(self, index: int = 0) -> tuple[str, str]:
+        """Place a pod and have it get what it was given; return its name and UID."""
+        name, uid = self.place(index)
+        assert self.allocate(index).envs["CUDA_DEVICE_MEMORY_LIMIT_0"] == "3000m"
+        assert (self.cluster.phase(name), self.cluster.locked_by()) == ("success", "")
+        return name, uid
+
     def region(self, uid: str) -> Path:
         """Return the region of the container of a pod."""
         return self.host.region(owner_name(uid, CONTAINER))
