@@ -4,6 +4,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from cli.nodeagent.choice import ModeWatch
+from cli.nodeagent.leftbehind import clear_cards
 from cli.nodeagent.mode import AUTO, Mode
 from cli.nodeagent.modefile import ModeFile
 from cli.nodeagent.settings import NodeAgentSettings
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from cli.nodeagent.monitoring import NodeMonitor
     from cli.nodeagent.nodepods import NodePods
 
-_MODE_LOOK_S = 30.0
 _STOP_S = 1.0
 
 
@@ -50,6 +50,7 @@ class ClaimAgent:
 
     def start(self) -> None:
         """Start everything; raises what makes a start impossible."""
+        clear_cards(self._settings)
         self._plugin.start()
         if self._settings.monitor:
             self._pods, self._monitor = self._monitoring()
@@ -96,4 +97,4 @@ class ClaimAgent:
             users=lambda: named(self._plugin.claims()),
         )
         self._node.start()
-        self._loops.every(_MODE_LOOK_S, watch.look, wake=self._changed)
+        self._loops.every(self._settings.scan_interval_s, watch.look, wake=self._changed)
