@@ -37,7 +37,6 @@ from kube.probes import ProbeServer
 
 log = structlog.get_logger(__name__)
 
-_MODE_LOOK_S = 30.0
 _STOP_S = 1.0
 
 
@@ -114,7 +113,7 @@ class CardAgent:
         loops.every(settings.scan_interval_s / 2, self._say)
         loops.every(settings.restore_interval_s, self._sweep)
         if settings.mode == AUTO:
-            loops.every(_MODE_LOOK_S, self._mode.look, wake=self._mode_changed)
+            loops.every(settings.scan_interval_s, self._mode.look, wake=self._mode_changed)
         if self._monitor is not None:
             self._monitor.start()
         log.info("plugin started", node=settings.node_name)
