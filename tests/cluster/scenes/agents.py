@@ -217,12 +217,13 @@ def start_agent(
 ) -> Agent:
     """Start an agent on *host*, of a new pod unless *pod_uid* says which.
 
-    A *second* one runs beside another; *flags* add to the usual ones or replace them.
+    A *second* one runs beside another; *flags* add to the usual ones or replace them, and one of
+    `None` has no value.
     """
     pod_uid = pod_uid or str(uuid.uuid4())
     port = port_of(host) + (_PORTS if second else 0)
     given = _flags(host) | {"--pod-uid": pod_uid, "--probe-port": port} | dict(flags or {})
-    words = [str(word) for pair in given.items() for word in pair]
+    words = [str(word) for pair in given.items() for word in pair if word is not None]
     process = cluster.start(
         host.log,
         (

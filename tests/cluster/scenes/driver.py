@@ -13,6 +13,7 @@ import yaml
 from gpu import names
 from kube import paths
 from kube.client import Client
+from kube.config import in_cluster_config
 from kube.errors import ConflictError
 from sim import driverroot, gpufile, hardware
 from tests.cluster.cluster import REPOSITORY, RealCluster
@@ -20,6 +21,7 @@ from tests.cluster.scenes.agents import NAMESPACE, STOP_S, Agent, lay_out, port_
 from tests.patience import eventually
 
 _CHART: Final = REPOSITORY / "charts" / "gpuslice"
+_POLICIES: Final = _CHART / "policies"
 _CLASSES: Final = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
 
 GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
@@ -116,6 +118,13 @@ class Driver:
         if not self.first.running():
             self.start_first()
 
+    def client_of(self, node: str) -> Client:
+        """Return a client with the very token that the agent of *node* uses."""
+        config = in_cluster_config(
+            self.agents[node].identity, self.cluster.in_cluster_environment()
+        )
+        return Client(config, user_agent="gpuslice-tests")
+
     def restart_first(self) -> None:
         """End the agent of the node with a kubelet as a node would, and start it again."""
         with self.first_away():
@@ -153,9 +162,18 @@ def running_driver(cluster: RealCluster) -> Iterator[Driver]:
 
 def apply_chart(client: Client) -> None:
     """Create what an administrator applies before the agents: rights, policy and classes."""
+    apply_rights(client)
+    _apply(client, _CLASSES)
+
+
+def apply_rights(client: Client) -> None:
+    """Create the part of it that every release takes."""
     _create(client, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}, "kind": "Namespace"})
-    own = (_CHART / "rbac" / "node-agent.yaml", *sorted((_CHART / "policies").glob("*.yaml")))
-    for path in (*own, _CLASSES):
+    _apply(client, _CHART / "rbac" / "node-agent.yaml", *sorted(_POLICIES.glob("*.yaml")))
+
+
+def _apply(client: Client, *files: Path) -> None:
+    for path in files:
         for each in yaml.safe_load_all(path.read_text()):
             _create(client, collection_of(each), each)
 

@@ -4,7 +4,7 @@ Numbers of devices are those of the simulated driver of the first node (`driver.
 have minors in the order of their PCI bus ids, so the order of *limits* here is that of minors.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from sim.driverroot import MAJOR_CAPS, MAJOR_NVIDIA, MAJOR_UVM
@@ -21,7 +21,7 @@ PRIVATE_REGION: Final = "/run/gpuslice/region.cache"
 LIBRARY: Final = "/usr/local/vgpu/libvgpu.so"
 PRELOAD: Final = "/etc/ld.so.preload"
 # HAMi-core makes its region one byte longer than its structure.
-_REGION_BYTES: Final = 2008953
+REGION_BYTES: Final = 2008953
 _CONTROL: Final = {
     "/dev/nvidiactl": (MAJOR_NVIDIA, 255),
     "/dev/nvidia-modeset": (MAJOR_NVIDIA, 254),
@@ -39,7 +39,7 @@ def expect_limits(report: ContainerReport, limits: Mapping[str, tuple[str, str]]
     assert report.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert report.env["CUDA_DEVICE_MEMORY_SHARED_CACHE"] == PRIVATE_REGION
     assert report.preload == LIBRARY
-    assert report.region_bytes == _REGION_BYTES
+    assert report.region_bytes == REGION_BYTES
     assert report.mounts[LIBRARY].options >= {"ro", "nosuid", "nodev"}
     assert report.mounts[PRIVATE_REGION].options >= {"rw", "nosuid", "nodev"}
     assert report.writable == {PRIVATE_REGION}
@@ -49,6 +49,11 @@ def expect_whole(report: ContainerReport, *products: str) -> None:
     """Check a container with all of each of *products* and no limits."""
     _expect_gpus(report, frozenset(products))
     expect_nothing_limited(report)
+
+
+def nodes_of(products: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Return the device nodes of a container with a GPU of each of *products*."""
+    return {**_CONTROL, **_gpu_nodes(frozenset(products))}
 
 
 def expect_partition(report: ContainerReport, minors: frozenset[int]) -> None:
