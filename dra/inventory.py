@@ -90,6 +90,7 @@ class InventoryReader:
         self._failed = failed
         self._watch = HealthWatch(health or HealthRules())
         self._stop: threading.Event | None = None
+        self._asked = threading.Event()
         self._nvml: Nvml | None = None
         self._root: driver.DriverRoot | None = None
         self._shown: NodeView | None = None
@@ -133,6 +134,7 @@ class InventoryReader:
         self._stop = stop
         while not stop.is_set():
             try:
+                self._asked.clear()
                 self.read()
                 self._wait(stop, interval_s)
             except StoppedError:
@@ -141,6 +143,10 @@ class InventoryReader:
                 log.exception("inventory failed")
                 stop.wait(interval_s)
         self.close()
+
+    def look(self) -> None:
+        """Have `run` read once more, soon; may be called from any thread."""
+        self._asked.set()
 
     def close(self) -> None:
         """End the NVML session, so that the driver's module can be unloaded."""
@@ -160,6 +166,8 @@ class InventoryReader:
         started_s = time.monotonic()
         due_s = started_s + interval_s
         while not stop.is_set() and (left_s := due_s - time.monotonic()) > 0:
+            if self._asked.is_set():
+                return
             if self._watch.wait(stop, min(left_s, _EVENT_WAIT_S)):
                 due_s = min(due_s, started_s + _SHORTEST_INTERVAL_S)
 

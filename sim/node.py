@@ -17,6 +17,7 @@ import yaml
 from sim import driverroot, gpufile
 from sim.apiserver.api import Api
 from sim.apiserver.users import node_user
+from sim.instancestore import InstanceStore
 from sim.kubelet.health import DeviceHealth, DeviceKey
 from sim.kubelet.kubelet import Kubelet, KubeletConfig
 from sim.kubelet.release import release
@@ -74,6 +75,7 @@ class Node:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
         self.gpus_file.write_text(_gpus_text(self._spec), encoding="utf-8")
+        self._forget_instances()
         self.build_driver()
         self.new_boot_id()
 
@@ -116,9 +118,14 @@ class Node:
         await self.stop()
         self.runtime.reset()
         shutil.rmtree(self.cdi_dir, ignore_errors=True)
+        self._forget_instances()
         self.new_boot_id()
         if self.kubelet is not None:
             await self.kubelet.start()
+
+    def _forget_instances(self) -> None:
+        """Lose the MIG devices that were made while the node ran."""
+        InstanceStore(self.gpus_file).path.unlink(missing_ok=True)
 
     def _boot_id_file(self) -> Path:
         return self.root / "proc" / "sys" / "kernel" / "random" / "boot_id"

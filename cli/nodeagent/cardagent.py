@@ -85,6 +85,7 @@ class CardAgent:
             cards=self._cards,
             regions=store,
             node=self._node.node,
+            alive=self._pods.alive,
         )
         self._mode = ModeWatch(
             settings,

@@ -6,6 +6,7 @@ The GPUs are read as for claims, by the same thread that owns the session with t
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from cdi.cardspec import CardEdits
 from cdi.regionstore import RegionStore
@@ -16,8 +17,9 @@ from dra.inventory import InventoryReader, LibrarySource
 from dra.loops import Loops
 from dra.node import NodeState
 from gpu.driver import DriverRoot
+from gpu.instances import read_profiles
 from gpu.links import read_links
-from gpu.model import Inventory
+from gpu.model import GpuUuid, Inventory
 from gpu.nvml import Nvml
 from gpu.usage import UsageReader
 from hami import deviceconfig
@@ -30,6 +32,7 @@ from hami.plugin.ownnode import OwnNode
 from kube.client import Client
 
 _LISTENS = Callable[[], None]
+_SHOWN_S: Final = 10.0
 
 
 def device_config(path: Path | None) -> DeviceConfig:
@@ -60,6 +63,9 @@ class CardNode:
         self._settings, self._stopping = settings, stopping
         self._listeners = list[_LISTENS]()
         self._session: Nvml | None = None
+        self._profiled = frozenset[tuple[GpuUuid, bool]]()
+        self._partitions = frozenset[str]()
+        self._read = threading.Condition()
         self._edits: CardEdits | None = None
         self.node = OwnNode(client=client, node_name=settings.node_name)
         self.state = NodeState()
@@ -102,6 +108,17 @@ class CardNode:
         """Return what containers need for each GPU, `None` while that is not known."""
         return self._edits
 
+    def session(self) -> Nvml | None:
+        """Return the session with the driver, `None` before the first."""
+        return self._session
+
+    def shows(self, partitions: frozenset[str]) -> bool:
+        """Read the GPUs again; tell whether the MIG devices *partitions* are there within 10 s."""
+        with self._read:
+            if not partitions <= self._partitions:
+                self._inventory.look()
+            return self._read.wait_for(lambda: partitions <= self._partitions, _SHOWN_S)
+
     def start(self, loops: Loops) -> None:
         """Begin to read the GPUs and to follow the Node."""
         self.node.listen(self._node_changed)
@@ -124,6 +141,11 @@ class CardNode:
 
     def _inventory_changed(self, inventory: Inventory) -> None:
         self.current.set_inventory(inventory)
+        with self._read:
+            self._partitions = frozenset(
+                mig.uuid for gpu in inventory.gpus for mig in gpu.mig_devices
+            )
+            self._read.notify_all()
 
     def _changed(self) -> None:
         self.announcer.set()
@@ -132,6 +154,13 @@ class CardNode:
 
     def _ask(self, session: Nvml, inventory: Inventory) -> None:
         self._session = session
+        # An Ampere GPU tells its profiles only while MIG is on.
+        profiled = frozenset((gpu.uuid, gpu.mig_enabled) for gpu in inventory.gpus)
+        if profiled != self._profiled:
+            found = read_profiles(session.call, session.handles())
+            if len(found) == len(profiled):
+                self._profiled = profiled
+            self.current.set_profiles(found)
         if self._settings.topology_score:
             self.current.set_links(read_links(session.call, inventory.gpus, session.handles()))
 

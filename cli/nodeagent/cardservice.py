@@ -1,6 +1,6 @@
 """What answers kubelet on a node that serves the device plugin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, get_args
 
 from cdi.cardspec import CardSpecStore
@@ -17,6 +17,10 @@ from hami.plugin.finding import Finder
 from hami.plugin.forms import ListStrategy, ResponseForm
 from hami.plugin.limiting import LimitRules
 from hami.plugin.ownership import OwnerCheck
+from hami.plugin.partitioning import Partitioner
+from hami.plugin.partitionrecord import PartitionRecord
+from hami.plugin.partitions import LOOK_S, Partitions
+from hami.plugin.podends import PodEnds
 from hami.plugin.podwriting import PodWriter
 from hami.plugin.refitting import Extender, ExtenderRefitter, Refitter
 from hami.plugin.releasing import LockReleaser
@@ -44,8 +48,9 @@ class CardService:
         cards: CardNode,
         regions: RegionStore,
         node: Callable[[], JsonObject | None],
+        alive: Callable[[], Collection[str] | None],
     ) -> None:
-        """Put the parts together; *node* is the Node as last seen."""
+        """Put the parts together; *node* is the Node, *alive* UIDs of its pods as last seen."""
         self._settings, self._config, self._cards = settings, config, cards
         self.resource = config.nvidia.resource_count_name
         self.containers = ContainerStore(
@@ -63,6 +68,7 @@ class CardService:
             with_lock=settings.vgpu_lock,
         )
         finder = Finder(client, node=settings.node_name, resource=self.resource)
+        self._partitions = _partitions(settings, cards, PodEnds(finder, alive))
         self._allocator = Allocator(
             offers=cards.current.offer,
             responder=self._responder,
@@ -70,6 +76,7 @@ class CardService:
             writer=PodWriter(client, finder),
             locks=LockReleaser(client, node=settings.node_name),
             refitter=_refitter(settings),
+            instances=self._partitions,
             events=events,
         )
         self._servicer = PluginServicer(
@@ -102,6 +109,7 @@ class CardService:
         self.containers.prepare()
         self._specs.sweep_temporary()
         loops.run("device plugin", self._serving.run)
+        loops.every(LOOK_S, self._partitions.reconcile)
 
     def stop(self) -> None:
         """Have the thread end; calls in flight may end first."""
@@ -145,6 +153,17 @@ def _form(settings: NodeAgentSettings) -> ResponseForm:
         gds=settings.gds_enabled,
         mofed=settings.mofed_enabled,
         cdi_annotation_prefix=settings.cdi_annotation_prefix,
+    )
+
+
+def _partitions(settings: NodeAgentSettings, cards: CardNode, ends: PodEnds) -> Partitions:
+    boot_id = (settings.proc_root / "sys/kernel/random/boot_id").read_text().strip()
+    record = PartitionRecord(settings.plugin_directory / "partitions.json", boot_id=boot_id)
+    return Partitions(
+        Partitioner(cards.session, record),
+        record,
+        has_ended=lambda each: ends.has_ended(each.key, each.pod_uid),
+        shown=cards.shows,
     )
 
 

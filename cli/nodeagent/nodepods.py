@@ -35,6 +35,11 @@ class NodePods:
         """Return the pods; `None` as long as they were not read."""
         return self._pods.items().values() if self._pods.wait_synced(0) else None
 
+    def alive(self) -> frozenset[str] | None:
+        """Return the UIDs of pods that have not ended; `None` as long as they were not read."""
+        pods = self.known()
+        return None if pods is None else frozenset(pod.uid for pod in pods if not pod.has_ended)
+
     def containers(self) -> frozenset[tuple[str, str]] | None:
         """Return pod UID and name of each container; `None` as long as they were not read."""
         pods = self.known()

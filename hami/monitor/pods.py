@@ -42,6 +42,8 @@ class NodePod:
     containers: tuple[NodeContainer, ...]
     """Init containers first, as HAMi's annotations count them."""
     annotations: dict[str, str] = field(default_factory=dict)
+    has_ended: bool = False
+    """Whether none of its containers will run again."""
 
     def reference(self) -> Regarding:
         """Return what an event about this pod names."""
@@ -70,6 +72,7 @@ def read_node_pod(raw: JsonObject) -> NodePod:
             for each in spec.get(key) or ()
         ),
         annotations=metadata.get("annotations") or {},
+        has_ended=status.get("phase") in _ENDED,
     )
 
 

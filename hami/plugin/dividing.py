@@ -12,14 +12,18 @@ from hami.deviceconfig import MigProfiles
 from hami.devices import MigPlacement, MigProfile
 
 
+def names(allowlist: Iterable[MigProfiles], model: str) -> tuple[str, ...]:
+    """Return the names of the profiles that *model* may have."""
+    entry = next((each for each in allowlist if any(part in model for part in each.models)), None)
+    return tuple(entry.profiles) if entry else ()
+
+
 def allowed(
     profiles: Iterable[InstanceProfile], allowlist: Iterable[MigProfiles], model: str
 ) -> tuple[tuple[str, InstanceProfile], ...]:
     """Return the profiles that *model* may have and has, with the names that they go by."""
     by_slices = {profile.slices: profile for profile in profiles}
-    entry = next((each for each in allowlist if any(part in model for part in each.models)), None)
-    names = entry.profiles if entry else ()
-    found = ((name, by_slices.get(name.partition(".")[0])) for name in names)
+    found = ((name, by_slices.get(name.partition(".")[0])) for name in names(allowlist, model))
     return tuple((name, profile) for name, profile in found if profile is not None)
 
 

@@ -169,18 +169,21 @@ class _Offering:
         if self._profiles is None:
             message = "operatingmode is mig, and this agent makes no MIG instances"
             raise _WithheldError(message)
-        profiles = dividing.allowed(
-            self._profiles.get(GpuUuid(card.uuid), ()),
-            self._config.base.mig_profile_allowlist,
-            card.type,
-        )
-        if not profiles:
+        allowlist = self._config.base.mig_profile_allowlist
+        if not dividing.names(allowlist, card.type):
             message = f"operatingmode is mig, and no MIG profile is allowed for {card.type}"
             raise _WithheldError(message)
         if not gpu.mig_enabled:
             message = (
                 "operatingmode is mig, and MIG is not switched on: "
                 f"`nvidia-smi -i {gpu.pci_bus_id} -mig 1`, while nobody uses the GPU"
+            )
+            raise _WithheldError(message)
+        found = self._profiles.get(GpuUuid(card.uuid), ())
+        profiles = dividing.allowed(found, allowlist, card.type)
+        if not profiles:
+            message = (
+                f"operatingmode is mig, and the GPU has no MIG profile allowed for {card.type}"
             )
             raise _WithheldError(message)
         return replace(
