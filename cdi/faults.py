@@ -97,6 +97,10 @@ class FaultPoint(StrEnum):
     LIBRARY_FILE_REMOVED = "library-file-removed"
     LIBRARY_REMOVED = "library-removed"
 
+    # A MIG instance that is made for a container, or taken away.
+    PARTITIONS_TEMPORARY_WRITTEN = "partitions-temporary-written"
+    PARTITIONS_WRITTEN = "partitions-written"
+
 
 def _ignore(_point: FaultPoint) -> None:
     """Do nothing: the listener of every real process."""

@@ -108,6 +108,7 @@ class CardService:
         """Begin to serve; kubelet is told as soon as there is something to tell."""
         self.containers.prepare()
         self._specs.sweep_temporary()
+        self._partitions.prepare()
         loops.run("device plugin", self._serving.run)
         loops.every(LOOK_S, self._partitions.reconcile)
 

@@ -8,19 +8,16 @@ what is from another boot says nothing any more.
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cdi.durable import Whole, write_whole
+from cdi.durable import Whole, sweep_temporary, write_whole
 from cdi.errors import store_errors
 from cdi.faults import FaultPoint
 from gpu.refusal import Refusal, RefusedError
 from hami.devices import MigAllocation
 from kube.objects import ObjectKey
 
-log = structlog.get_logger(__name__)
-
-_POINTS: Final = Whole(FaultPoint.CONTAINER_TEMPORARY_WRITTEN, FaultPoint.CONTAINER_WRITTEN)
+_POINTS: Final = Whole(FaultPoint.PARTITIONS_TEMPORARY_WRITTEN, FaultPoint.PARTITIONS_WRITTEN)
 _Number = Annotated[int, Field(ge=0)]
 
 
@@ -86,31 +83,21 @@ class _Document(BaseModel):
 
 
 class PartitionRecord:
-    """The file at *path*; for one thread at a time."""
+    """The file at *path*, read each time; for one thread at a time."""
 
     def __init__(self, path: Path, *, boot_id: str) -> None:
         self._path, self._boot_id = path, boot_id
-        self._known: tuple[Partition, ...] | None = None
+
+    def prepare(self) -> None:
+        """Remove what writes that never finished left; before the first write; StoreError."""
+        with store_errors(self._path):
+            sweep_temporary(self._path.parent, self._path.name)
 
     def all(self) -> tuple[Partition, ...]:
         """Return all partitions.
 
         Raises StoreError, and `RefusedError` where the file says nothing that can be read.
         """
-        if self._known is None:
-            self._known = self._read()
-        return self._known
-
-    def put(self, partition: Partition) -> None:
-        """Keep *partition* in place of what its owner had; StoreError, `RefusedError`."""
-        others = [each for each in self.all() if each.owner != partition.owner]
-        self._write((*others, partition))
-
-    def drop(self, partition: Partition) -> None:
-        """Forget what the owner of *partition* has; StoreError, `RefusedError`."""
-        self._write(tuple(each for each in self.all() if each.owner != partition.owner))
-
-    def _read(self) -> tuple[Partition, ...]:
         try:
             with store_errors(self._path):
                 try:
@@ -128,14 +115,18 @@ class PartitionRecord:
                     remedy="destroy those that nobody uses by hand, then remove the file",
                 )
             ) from error
-        if document.boot_id != self._boot_id:
-            if document.partitions:
-                log.info("mig instances of an earlier boot forgotten")
-            return ()
-        return document.partitions
+        return document.partitions if document.boot_id == self._boot_id else ()
+
+    def put(self, partition: Partition) -> None:
+        """Keep *partition* in place of what its owner had; StoreError, `RefusedError`."""
+        others = [each for each in self.all() if each.owner != partition.owner]
+        self._write((*others, partition))
+
+    def drop(self, partition: Partition) -> None:
+        """Forget what the owner of *partition* has; StoreError, `RefusedError`."""
+        self._write(tuple(each for each in self.all() if each.owner != partition.owner))
 
     def _write(self, partitions: tuple[Partition, ...]) -> None:
         document = _Document(boot_id=self._boot_id, partitions=partitions)
         with store_errors(self._path):
             write_whole(self._path, document.model_dump_json().encode() + b"\n", _POINTS, sync=True)
-        self._known = partitions

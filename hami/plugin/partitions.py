@@ -55,6 +55,10 @@ class Partitions:
         self._is_adopted = False
         self._said = dict[tuple[str, int, int], str]()
 
+    def prepare(self) -> None:
+        """Get ready, before anything else is called; StoreError."""
+        self._record.prepare()
+
     def realise(self, claimant: Claimant, place: int, devices: Sequence[PodDevice]) -> Realised:
         """Make what was reserved for the container at *place*; raises `RefusedError`.
 

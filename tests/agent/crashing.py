@@ -96,6 +96,8 @@ OF_CARD_CLEANING = [FaultPoint.TEMPORARY_SWEPT]
 OF_FULL_CONTAINERS = [FaultPoint.TEMPORARY_DROPPED]
 OF_CARDS_GONE = [FaultPoint.SPEC_DELETED]
 OF_INSTALLATION = section(FaultPoint.LIBRARY_LINK_MADE, FaultPoint.LIBRARY_LINKED)
+OF_PARTITIONS = section(FaultPoint.PARTITIONS_TEMPORARY_WRITTEN, FaultPoint.PARTITIONS_WRITTEN)
+"""Tried beside the partitions' own tests, where the driver can be looked into."""
 OF_UNUSED_LIBRARIES = section(FaultPoint.LIBRARY_FILE_REMOVED, FaultPoint.LIBRARY_REMOVED)
 NEED_MOUNTS = {
     FaultPoint.REGION_MOUNTED,
@@ -134,6 +136,7 @@ TRIED = {
         OF_CARDS_GONE,
         OF_INSTALLATION,
         OF_UNUSED_LIBRARIES,
+        OF_PARTITIONS,
     )
     for point in points
 }

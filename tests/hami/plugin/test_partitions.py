@@ -24,6 +24,7 @@ from hami.plugin.partitionrecord import Partition, PartitionRecord
 from hami.plugin.partitions import Partitions
 from kube.errors import ConnectionFailedError
 from kube.objects import ObjectKey
+from tests.agent.crashing import OF_PARTITIONS
 from tests.gpu.simulating import simulated
 
 A, B = "GPU-a", "GPU-b"
@@ -328,7 +329,7 @@ def test_a_crash_leaves_nothing_behind(world: World, write: int) -> None:
 
     def count(point: FaultPoint) -> None:
         nonlocal left
-        if point in {FaultPoint.CONTAINER_TEMPORARY_WRITTEN, FaultPoint.CONTAINER_WRITTEN}:
+        if point in OF_PARTITIONS:
             left -= 1
             if left == 0:
                 # A process that is gone takes nothing back.
@@ -342,11 +343,13 @@ def test_a_crash_leaves_nothing_behind(world: World, write: int) -> None:
     world.session.open()
     world.session.inventory()
     partitions = world.partitions()
+    partitions.prepare()
     partitions.reconcile()
     world.ended.add("uid-1")
     partitions.reconcile()
     assert world.devices() == []
     realised(partitions, pod(place(), uid="uid-2"))
+    assert [each.name for each in world.directory.iterdir()] == ["partitions.json"]
 
 
 @pytest.mark.parametrize(
