@@ -7,6 +7,7 @@ and gives nothing new, and what runs goes on.
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 from prometheus_client import CollectorRegistry
@@ -19,7 +20,6 @@ from cli.nodeagent.cardservice import CardService
 from cli.nodeagent.choice import ModeWatch
 from cli.nodeagent.mode import AUTO, Mode
 from cli.nodeagent.modefile import ModeFile
-from cli.nodeagent.monitoring import Given, NodeMonitor
 from cli.nodeagent.nodepods import NodePods
 from cli.nodeagent.settings import NodeAgentSettings
 from cli.nodeagent.users import pods_left
@@ -34,6 +34,9 @@ from kube.client import Client
 from kube.config import ClientConfig, load_config
 from kube.events import EventRecorder, Regarding
 from kube.probes import ProbeServer
+
+if TYPE_CHECKING:
+    from cli.nodeagent.monitoring import NodeMonitor
 
 log = structlog.get_logger(__name__)
 
@@ -136,19 +139,7 @@ class CardAgent:
     def _observe(self, config: DeviceConfig) -> None:
         settings, registry = self._settings, CollectorRegistry()
         registry.register(OfferCollector(self._cards.current, self._cards.announcer.problem))
-        self._monitor: NodeMonitor | None = None
-        if settings.monitor:
-            self._monitor = NodeMonitor(
-                settings,
-                events=self._events,
-                usage=self._cards.usage,
-                registry=registry,
-                pods=self._pods,
-                given=Given(
-                    plugin_regions=settings.plugin_directory / "regions",
-                    plugin_resources=frozenset({config.nvidia.resource_count_name}),
-                ),
-            )
+        self._monitor = self._monitoring(config, registry) if settings.monitor else None
         self._probes = ProbeServer(
             settings.probe_address,
             settings.probe_port,
@@ -159,6 +150,22 @@ class CardAgent:
                 "node": self._cards.announcer.problem,
             },
             registry=registry,
+        )
+
+    def _monitoring(self, config: DeviceConfig, registry: CollectorRegistry) -> "NodeMonitor":
+        # An agent that is not to measure does without half a dozen modules.
+        from cli.nodeagent.monitoring import Given, NodeMonitor  # noqa: PLC0415
+
+        return NodeMonitor(
+            self._settings,
+            events=self._events,
+            usage=self._cards.usage,
+            registry=registry,
+            pods=self._pods,
+            given=Given(
+                plugin_regions=self._settings.plugin_directory / "regions",
+                plugin_resources=frozenset({config.nvidia.resource_count_name}),
+            ),
         )
 
     def _sweep(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from cdi import faults
 from cdi.faults import FaultPoint
 from cli import simulated_agent
-from cli.nodeagent import cardagent  # noqa: F401 - so that it is imported already
+from cli.nodeagent import cardagent, monitoring  # noqa: F401 - so that they are imported already
 
 
 def launch(arguments: Sequence[str], log_path: str, deadly: str) -> None:
