@@ -103,3 +103,21 @@ def test_legacy_pod(cards: Cards) -> None:
         expect_given(report, {A10: ("3000m", "30")}, with_nodes=False)
         assert report.env[VISIBLE] == cards.card("A10")["id"]
         cards.stage.delete("Pod", "older")
+
+
+@pytest.mark.scene("metrics of the device plugin's containers")
+def test_metrics(cards: Cards) -> None:
+    """They name pod and container by what kubelet says at its socket, and go with the pod."""
+    stage, source = cards.stage, 'gpuslice_monitor_source_success{source="pod_resources"} 1.0'
+    two = {"gpu": "2", "gpumem": "1k"}
+    stage.create(pod("measured", _ONE, two, node=cards.node, use_gputype="T4,A10"))
+    stage.report("measured", "c1")
+    eventually(lambda: (cards.held("measured", "c0"), cards.held("measured", "c1")) == (1, 2))
+    assert source in cards.driver.first.metrics().splitlines()
+    for container, mib, uuid in (("c0", 3000, ""), ("c1", 1000, cards.card("A10")["id"])):
+        labels = ('pod="measured"', f'container="{container}"', uuid)
+        (granted,) = cards.series("gpuslice_share_memory_granted_bytes{", *labels)
+        assert float(granted.split()[-1]) == mib * 2**20
+    stage.delete("Pod", "measured")
+    cards.expect_nothing_left()
+    assert source in cards.driver.first.metrics().splitlines()
