@@ -1,4 +1,4 @@
-"""The end of the thread that reads the inventory, whatever it is doing then."""
+"""The thread that reads the inventory: its end, whatever it is doing then, and its next look."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,3 +62,14 @@ def test_giving_up_on_a_driver_is_no_failure_of_it(machine: Machine) -> None:
         with pytest.raises(StoppedError):
             machine.reader.read()
     assert machine.failures == []
+
+
+def test_a_look_that_is_asked_for_comes_soon(machine: Machine) -> None:
+    """Whoever makes a MIG device need not wait for the next look, which here is in an hour."""
+    machine.has(TWO_GPUS)
+    with machine.reading():
+        eventually(lambda: machine.seen)
+        machine.has("gpus: [{profile: l4, count: 3}]")
+        machine.reader.look()
+        eventually(lambda: len(machine.seen) == 2)
+    assert len(machine.seen[-1].gpus) == 3
