@@ -80,13 +80,15 @@ class ContainerStore:
         self._lock = threading.Lock()
         self._gone_since: dict[str, float] = {}
         self._seen: frozenset[str] = frozenset()
-        """Whose containers were there when last looked at."""
+        """Whose pods must be known by now if they are there."""
         self._said: set[str] = set()
 
     def prepare(self) -> None:
         """Remove what writes that never finished left; before the first `keep`."""
         with store_errors(self._directory):
             sweep_temporary(self._directory)
+        # Whoever was given GPUs before this process began is in every list of pods, or gone.
+        self._seen = frozenset(self._names() | self._regions.owners())
 
     def region_host_path(self, record: ContainerRecord) -> str:
         """Return where the host finds the region of *record*."""

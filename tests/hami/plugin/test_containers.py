@@ -85,6 +85,17 @@ def test_region_of_a_pod_that_was_there_goes_at_once(tmp_path: Path) -> None:
     assert node.regions.owners() == {owner_name(OTHER_UID, "main")}
 
 
+def test_what_an_earlier_process_left_goes_at_once(tmp_path: Path) -> None:
+    """Its pods are in the first list that is read, or gone."""
+    node = Node(root=tmp_path)
+    for each in (record(), record(OTHER_UID)):
+        node.containers.keep(each)
+    store = ContainerStore(tmp_path / "containers", node.regions, grace_s=3600)
+    store.prepare()
+    store.sweep(LIVE)
+    assert node.regions.owners() == {OWNER}
+
+
 def test_container_that_is_given_gpus_again_is_not_gone(tmp_path: Path) -> None:
     """What was noticed of its absence before is forgotten."""
     node = Node(root=tmp_path)
