@@ -59,9 +59,9 @@ class CurrentOffer:
         self._tell(is_new=is_new)
 
     def set_profiles(self, found: Profiles) -> None:
-        """Take into what the GPUs can be partitioned, where that is done on demand."""
+        """Take into what GPUs can be partitioned on demand; of others it stays as it was."""
         with self._lock:
-            self._profiles = found
+            self._profiles = {**(self._profiles or {}), **found}
             is_new = self._make()
         self._tell(is_new=is_new)
 

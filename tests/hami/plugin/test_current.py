@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu.links import Link, Nearness
 from gpu.model import Ailment, GpuFault, GpuUuid, Inventory
-from hami.deviceconfig import NvidiaConfig
+from hami.deviceconfig import MigProfiles, NvidiaConfig
 from hami.plugin.configfile import ConfigFiles, NodeConfigKeeper
 from hami.plugin.current import CurrentOffer
 from tests.hami.plugin.offers import TWO_T4, read
@@ -16,11 +16,11 @@ from tests.hami.plugin.offers import TWO_T4, read
 class Scene:
     """A node with two GPUs and a file of its configuration."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, base: NvidiaConfig | None = None) -> None:
         self.path = folder / "config.json"
         self.told = 0
         keeper = NodeConfigKeeper(
-            ConfigFiles(base=NvidiaConfig(), inline=self.path), node_name="node-1"
+            ConfigFiles(base=base or NvidiaConfig(), inline=self.path), node_name="node-1"
         )
         self.current = CurrentOffer(keeper, self._tell)
         self.inventory, _ = read(TWO_T4)
@@ -141,3 +141,25 @@ def test_points_of_pairs(tmp_path: Path) -> None:
     assert scene.current.scores() == {one: {other: 120}, other: {one: 120}}
     scene.write(filterdevices={"uuid": [one]})
     assert scene.current.scores() == {other: {}}
+
+
+def test_profiles_are_kept_of_gpus_that_fail(tmp_path: Path) -> None:
+    """A card of which instances are made stays in the list, as not healthy."""
+    inventory, profiles = read("gpus: [{profile: a30, mig: []}, {profile: a30, mig: []}]")
+    allowed = (MigProfiles(models=("A30",), profiles=("1g.6gb",)),)
+    scene = Scene(tmp_path, NvidiaConfig(mig_profile_allowlist=allowed))
+    scene.write(operatingmode="mig")
+    scene.current.set_profiles(profiles)
+    scene.current.set_inventory(inventory)
+    assert scene.healths() == [True, True]
+    lost = inventory.gpus[0]
+    fault = GpuFault(
+        index=0,
+        uuid=lost.uuid,
+        pci_bus_id=lost.pci_bus_id,
+        reason="GPU_IS_LOST",
+        call="nvmlDeviceGetName",
+    )
+    scene.current.set_profiles({inventory.gpus[1].uuid: profiles[inventory.gpus[1].uuid]})
+    scene.current.set_inventory(replace(inventory, gpus=inventory.gpus[1:], faults=(fault,)))
+    assert scene.healths() == [False, True]
