@@ -20,7 +20,6 @@ from cli.nodeagent.settings import NodeAgentSettings
 from dra import __main__ as dra_main
 from dra.deviceedits import DeviceNumbers
 from gpu.refusal import RefusedError
-from hami.deviceconfig import DeviceConfigError
 from kube.client import Client
 from kube.config import ClientConfig, load_config
 
@@ -53,10 +52,14 @@ def run(
             return ClaimAgent(settings, file=file, device_numbers=device_numbers, identity=identity)
         # A node that serves claims need not load the device plugin.
         from cli.nodeagent.cardagent import CardAgent  # noqa: PLC0415
+        from hami.deviceconfig import DeviceConfigError  # noqa: PLC0415
 
-        return CardAgent(settings, file=file, device_numbers=device_numbers, identity=identity)
+        try:
+            return CardAgent(settings, file=file, device_numbers=device_numbers, identity=identity)
+        except DeviceConfigError as error:
+            raise ModeError(str(error)) from error
 
-    dra_main.run(make, errors=(DeviceConfigError, ModeError, RefusedError))
+    dra_main.run(make, errors=(ModeError, RefusedError))
 
 
 def _mode(

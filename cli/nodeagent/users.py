@@ -7,12 +7,10 @@ from typing import Final
 from dra.record import PreparedClaim
 from dra.settings import AgentSettings
 from dra.state import StateStore
-from hami.backends import NvidiaBackend
 from kube import paths
 from kube.client import Client
 from kube.objects import JsonObject
 
-_ALLOCATED: Final = NvidiaBackend(count_name="").support_key
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -36,16 +34,20 @@ def named(claims: Mapping[str, PreparedClaim]) -> tuple[str, ...]:
 
 def pods_left(client: Client, node_name: str) -> tuple[str, ...]:
     """Return the node's pods that a device plugin serves; `KubeError` when they cannot be read."""
+    # A node that serves claims seldom asks, and all vendors' rules come with it.
+    from hami.backends import NvidiaBackend  # noqa: PLC0415
+
+    allocated = NvidiaBackend(count_name="").support_key
     answer = client.get(paths.pods(), {"fieldSelector": f"spec.nodeName={node_name}"})
     pods = json.loads(answer)["items"]
-    return tuple(sorted(_name(pod) for pod in pods if _holds_devices(pod)))
+    return tuple(sorted(_name(pod) for pod in pods if _holds_devices(pod, allocated)))
 
 
-def _holds_devices(pod: JsonObject) -> bool:
+def _holds_devices(pod: JsonObject, allocated: str) -> bool:
     annotations = pod["metadata"].get("annotations") or {}
     ended = pod.get("status", {}).get("phase") in _ENDED
     # A list of empty places is one without devices.
-    return not ended and bool(str(annotations.get(_ALLOCATED, "")).strip(";"))
+    return not ended and bool(str(annotations.get(allocated, "")).strip(";"))
 
 
 def _name(pod: JsonObject) -> str:
