@@ -26,8 +26,8 @@ JsonObject = dict[str, Any]
 class CardScene:
     """A node with two GPUs, its control plane and its kubelet; no agent yet."""
 
-    def __init__(self, root: Path) -> None:
-        self.stage = Scene(root, GPUS)
+    def __init__(self, root: Path, gpus: str) -> None:
+        self.stage = Scene(root, gpus)
         self.host = self.stage.host
         self.cluster = Cluster(self.stage.control)
         self.kubelet = Kubelet(self.host.kubelet_root / "device-plugins")
@@ -111,10 +111,10 @@ class CardScene:
 
 
 @contextmanager
-def card_scene() -> Iterator[CardScene]:
+def card_scene(gpus: str = GPUS) -> Iterator[CardScene]:
     """Run a scene; its directory has a short path, as unix sockets demand."""
     root = Path(tempfile.mkdtemp(prefix="gs"))
-    made = CardScene(root)
+    made = CardScene(root, gpus)
     try:
         yield made
     finally:
