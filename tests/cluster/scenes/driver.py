@@ -196,7 +196,7 @@ def devices_of(client: Client, node: str) -> list[dict[str, Any]]:
         for each in slices
         if each["spec"].get("nodeName") == node and each["spec"]["driver"] == names.DRIVER
     ]
-    return [device for spec in own for device in spec.get("devices", [])]
+    return [device for spec in own for device in spec.get("devices") or ()]
 
 
 def _offers(client: Client, node: str, agent: Agent) -> bool:
