@@ -106,20 +106,34 @@ def test_another_kubelet_is_told_of_the_plugin(cards: CardScene) -> None:
     cards.hand_out()
 
 
-@pytest.mark.parametrize("ill", [ILL, LOST])
-def test_the_failure_of_one_gpu_leaves_the_other(cards: CardScene, ill: str) -> None:
+def test_the_failure_of_one_gpu_leaves_the_other(cards: CardScene) -> None:
     """Kubelet and scheduler hear which one it is, and when it is well again."""
     # The next agent has nothing to write, and so nothing to wait for before it may write.
     cards.started().kill()
     cards.started(*QUICK)
     first = cards.host.gpus[0].uuid
 
-    cards.host.set_gpus(ill)
+    cards.host.set_gpus(ILL)
     eventually(lambda: unhealthy(cards) == announced_ill(cards) == {first})
     cards.hand_out(1)
 
     cards.host.set_gpus(WELL)
     eventually(lambda: unhealthy(cards) == announced_ill(cards) == set())
+    cards.hand_out()
+
+
+def test_a_gpu_that_is_lost_is_unhealthy(cards: CardScene) -> None:
+    """One of which the driver says nothing any more is not forgotten; it may come back."""
+    cards.started().kill()
+    cards.started(*QUICK)
+
+    cards.host.set_gpus(LOST)
+    first = cards.host.gpus[0].uuid
+    eventually(lambda: unhealthy(cards) == announced_ill(cards) == {first})
+    cards.hand_out(1)
+
+    cards.host.set_gpus(WELL)
+    eventually(lambda: unhealthy(cards) == set())
     cards.hand_out()
 
 

@@ -68,8 +68,8 @@ def test_metrics_name_the_claim_and_its_container(stage: Scene) -> None:
         write_region(region, HOST_PID)
         # In the order of the labels' names: claim, container, namespace, pod, share, GPU.
         labels = (claim.name, "main", "default", f"pod-of-{claim.name}", share_id, FIRST)
-        eventually(lambda: labels in values(agent, "gpuslice_share_memory_used_bytes"))
-        assert values(agent, "gpuslice_share_memory_used_bytes")[labels] == USED_BYTES
+        used = "gpuslice_share_memory_used_bytes"
+        eventually(lambda: values(agent, used).get(labels) == USED_BYTES)
         assert values(agent, "gpuslice_share_memory_granted_bytes")[labels] == 3000 * 2**20
 
 
