@@ -32,6 +32,7 @@ from hami.deviceconfig import DeviceConfig
 from hami.plugin.figures import OfferCollector
 from kube.client import Client
 from kube.config import ClientConfig, load_config
+from kube.errors import KubeError
 from kube.events import EventRecorder, Regarding
 from kube.probes import ProbeServer
 
@@ -129,12 +130,21 @@ class CardAgent:
         if self._monitor is not None:
             self._monitor.stop()
         self._loops.stop(_STOP_S)
+        if self._mode.is_leaving:
+            self._withdraw()
         _together(self._cards.stop, self._pods.stop, self._node.stop)
         self._resets.close()
         self._probes.stop()
         self._events.close()
         self._client.close()
         log.info("plugin stopped")
+
+    def _withdraw(self) -> None:
+        """Take back what the node says of its cards: nobody hands them out any more."""
+        try:
+            self._cards.announcer.withdraw()
+        except KubeError as error:
+            log.warning("node annotations not withdrawn", reason=str(error))
 
     def _observe(self, config: DeviceConfig) -> None:
         settings, registry = self._settings, CollectorRegistry()

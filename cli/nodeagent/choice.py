@@ -105,6 +105,8 @@ class ModeWatch:
         self._users = users
         self._node = node
         self._told = ""
+        self.is_leaving = False
+        """Whether the process ends because its node is to be served otherwise."""
 
     def look(self) -> None:
         """End the process, or say why it goes on; nothing while the mode is what it should be."""
@@ -122,6 +124,7 @@ class ModeWatch:
             return
         log.info("node mode changed", before=str(self._mode))
         self._file.forget()
+        self.is_leaving = True
         # Its own end is that of every program here; whoever started it starts it again.
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cli.nodeagent.mode import LABEL
+from hami.plugin.announcement import REGISTER
 from tests.agent.cards import CardScene, card_scene
 from tests.agent.control_plane import Claim, share
 from tests.agent.process import Agent
@@ -72,6 +73,7 @@ def test_a_node_with_pods_of_the_plugin_is_moved_when_they_are_gone(cards: CardS
     label(cards, "device-plugin")
     agent = cards.started(*AUTO)
     first, _ = cards.hand_out()
+    assert REGISTER in cards.node()["metadata"]["annotations"]
     label(cards, "dra")
     check_kept(cards, agent, "device-plugin", f"default/{first}")
     second, _ = cards.hand_out(1)
@@ -81,6 +83,7 @@ def test_a_node_with_pods_of_the_plugin_is_moved_when_they_are_gone(cards: CardS
     cards.cluster.delete(second)
 
     assert agent.wait_ended() == 0
+    assert REGISTER not in (cards.node()["metadata"].get("annotations") or {})
     agent = cards.agent(*AUTO)
     agent.wait_started()
     claim = prepared(cards)
