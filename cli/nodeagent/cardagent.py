@@ -69,8 +69,7 @@ class CardAgent:
             on_change=self._mode_changed.set,
         )
         config = device_config(settings.device_config)
-        regions = settings.plugin_directory / "regions"
-        store = RegionStore(regions, str(regions))
+        store = RegionStore(settings.card_regions, str(settings.card_regions))
         self._resets = RegionResets(store)
         self._pods = NodePods(self._client, settings.node_name, self._resets.set)
         self._cards = CardNode(
@@ -104,8 +103,8 @@ class CardAgent:
     def start(self) -> None:
         """Start everything; raises what makes a start impossible."""
         settings, loops = self._settings, self._loops
-        for name in ("", "regions", "containers"):
-            directory = settings.plugin_directory / name
+        own = settings.plugin_directory
+        for directory in (own, own / "containers", settings.card_regions):
             make_directory(directory, FaultPoint.PLUGIN_DIRECTORY_MADE, mode=0o750)
         self._cards.library.kept.sweep_temporary()
         self._service.containers.restore()
@@ -173,7 +172,7 @@ class CardAgent:
             registry=registry,
             pods=self._pods,
             given=Given(
-                plugin_regions=self._settings.plugin_directory / "regions",
+                plugin_regions=self._settings.card_regions,
                 plugin_resources=frozenset({config.nvidia.resource_count_name}),
             ),
         )

@@ -22,17 +22,16 @@ def clear_cards(settings: NodeAgentSettings) -> None:
         if specs.path.exists():
             specs.remove()
         if (settings.plugin_directory / "containers").is_dir():
-            _clear_containers(settings.plugin_directory)
+            _clear_containers(settings.plugin_directory, settings.card_regions)
     except (StoreError, OSError) as error:
         log.warning("device plugin's files not removed", reason=str(error))
 
 
-def _clear_containers(directory: Path) -> None:
+def _clear_containers(directory: Path, regions: Path) -> None:
     # A node that never served a device plugin need not load these.
     from cdi.regionstore import RegionStore  # noqa: PLC0415
     from hami.plugin.containers import ContainerStore  # noqa: PLC0415
 
-    regions = directory / "regions"
     ContainerStore(directory / "containers", RegionStore(regions, str(regions)), grace_s=0).sweep(
         frozenset()
     )

@@ -1,5 +1,6 @@
 """Everything an administrator can set of the node agent, whichever way its node is served."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -16,3 +17,10 @@ class NodeAgentSettings(AgentSettings, DevicePluginSettings):
         description="how this node gives its GPUs away: claims, the device plugin, or as the "
         "Node's label gpuslice.io/node-mode says",
     )
+
+    @property
+    def card_regions(self) -> Path:
+        """Where the regions of the device plugin's containers are."""
+        if self.hami_layout:
+            return Path(self.hook_path) / "vgpu" / "containers"
+        return self.plugin_directory / "regions"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.agent.cards import CardScene, card_scene
+from hami.plugin.containers import owner_name
+from tests.agent.cards import CONTAINER, CardScene, card_scene
 from tests.agent.mounts import may_mount
 from tests.patience import eventually
 from tests.region_user import is_empty, using
@@ -185,3 +186,22 @@ def test_a_mistake_in_the_node_configuration_changes_nothing(cards: CardScene) -
     replace(json.dumps(good).replace("4", "5"))
     eventually(lambda: len(cards.kubelet.lists[-1].devices) == 10)
     eventually(lambda: {each["count"] for each in json.loads(cards.register())} == {5})
+
+
+def test_regions_can_lie_where_the_monitor_of_hami_looks(cards: CardScene) -> None:
+    """They are made, shown to the container and taken away there, and nowhere else."""
+    hook = cards.host.root / "hook"
+    agent = cards.started(
+        "--hami-layout", f"--hook-path={hook}", "--container-grace-s=0", "--restore-interval-s=0.2"
+    )
+    name, uid = cards.place()
+    answer = cards.allocate()
+
+    region = hook / "vgpu" / "containers" / owner_name(uid, CONTAINER) / "region.cache"
+    assert str(region) in {mount.host_path for mount in answer.mounts}
+    assert region.is_file()
+    assert list(cards.host.regions.glob("*")) == []
+
+    cards.cluster.delete(name)
+    eventually(lambda: not region.parent.exists())
+    assert agent.exit_code is None
