@@ -72,7 +72,11 @@ class CardNode:
         self.usage = UsageReader(lambda: self._session)
         self.current = CurrentOffer(
             NodeConfigKeeper(
-                ConfigFiles(inline=settings.node_config, base=config.nvidia),
+                ConfigFiles(
+                    external=settings.external_node_config,
+                    inline=settings.node_config,
+                    base=config.nvidia,
+                ),
                 node_name=settings.node_name,
             ),
             self._changed,

@@ -32,6 +32,9 @@ class DevicePluginSettings(BaseProgramSettings):
     node_config: Path | None = Field(
         None, description="what differs from node to node: HAMi's config.json"
     )
+    external_node_config: Path | None = Field(
+        None, description="a file that stands for that of --node-config wherever it exists"
+    )
     device_list_strategy: Annotated[Names, AfterValidator(_strategies)] = Field(
         ("envvar",),
         description="how containers get their devices: envvar, volume-mounts, cdi-annotations, "

@@ -205,3 +205,14 @@ def test_regions_can_lie_where_the_monitor_of_hami_looks(cards: CardScene) -> No
     cards.cluster.delete(name)
     eventually(lambda: not region.parent.exists())
     assert agent.exit_code is None
+
+
+def test_an_external_node_configuration_stands_for_the_other(cards: CardScene) -> None:
+    """It counts from the next look on after it has appeared."""
+    own, external = cards.host.root / "own.json", cards.host.root / "external.json"
+    own.write_text('{"nodeconfig": [{"name": "*", "devicesplitcount": 3}]}')
+    cards.started(f"--node-config={own}", f"--external-node-config={external}", *QUICK)
+    assert {each["count"] for each in json.loads(cards.register())} == {3}
+    external.write_text('{"nodeconfig": [{"name": "*", "devicesplitcount": 5}]}')
+    cards.cluster.annotate("nodes", "node-1", {"touched": "yes"}, namespace="")
+    eventually(lambda: {each["count"] for each in json.loads(cards.register())} == {5})
