@@ -129,7 +129,7 @@ class DeviceStage:
         return [
             one["message"]
             for one in events
-            if one["involvedObject"]["name"] == pod and one["reason"] == reason
+            if one["involvedObject"].get("name") == pod and one["reason"] == reason
         ]
 
     def gone(self, *names: str) -> None:

@@ -120,7 +120,7 @@ class Stage:
         """Tell whether an event of *pod* says *part*."""
         events = json.loads(self.client.get(paths.events(_NAMESPACE)))["items"]
         return any(
-            part in one.get("message", "") and one["involvedObject"]["name"] == pod
+            part in one.get("message", "") and one["involvedObject"].get("name") == pod
             for one in events
         )
 

@@ -136,7 +136,8 @@ class Stage:
         return [
             str(each["message"])
             for each in items
-            if each["involvedObject"]["name"] == name and each["reason"] == reason
+            # Controllers write some about objects that have no name.
+            if each["involvedObject"].get("name") == name and each["reason"] == reason
         ]
 
     def _clear_classes(self) -> None:
@@ -156,7 +157,7 @@ class Stage:
             text in each["message"]
             for each in items
             if each["involvedObject"]["kind"] == "Node"
-            and each["involvedObject"]["name"] == self.node
+            and each["involvedObject"].get("name") == self.node
         )
 
     def clear(self) -> None:
@@ -204,7 +205,7 @@ class Stage:
             told = [
                 f"{each['reason']}: {each['message']}"
                 for each in json.loads(self.client.get(paths.events(_NAMESPACE)))["items"]
-                if each["involvedObject"]["name"] == name
+                if each["involvedObject"].get("name") == name
             ]
             message = f"pod {name}: {json.dumps(pod['status'])}\n" + "\n".join(told)
             raise AssertionError(message) from error

@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 # Whether a region is emptied here depends on who else has it open at that moment.
 _BY_CHANCE: Final = {FaultPoint.REGION_EMPTIED, FaultPoint.REGION_RESET}
-# A node's first agent, agents that may not mount, full disks, broken states, new slices and ailing
-# GPUs: the agent's own tests have them.
+# A node's first agent, agents that may not mount, full disks, broken states, new slices, ailing
+# GPUs and the device plugin: the agent's own tests have them.
 _ELSEWHERE: Final = {
     FaultPoint.LIBRARY_DIRECTORY_MADE,
     FaultPoint.LIBRARY_TEMPORARY_WRITTEN,
@@ -54,6 +54,19 @@ _ELSEWHERE: Final = {
     FaultPoint.MOVED_ASIDE,
     FaultPoint.ASIDE_DROPPED,
     FaultPoint.REBUILD_ENDED,
+    FaultPoint.MODE_TEMPORARY_WRITTEN,
+    FaultPoint.MODE_WRITTEN,
+    FaultPoint.CONTAINERS_DIRECTORY_MADE,
+    FaultPoint.CONTAINER_TEMPORARY_WRITTEN,
+    FaultPoint.CONTAINER_WRITTEN,
+    FaultPoint.CONTAINER_REMOVED,
+    FaultPoint.LOCK_DIRECTORY_MADE,
+    FaultPoint.LIBRARY_LINK_MADE,
+    FaultPoint.LIBRARY_LINKED,
+    FaultPoint.LIBRARY_FILE_REMOVED,
+    FaultPoint.LIBRARY_REMOVED,
+    FaultPoint.PARTITIONS_TEMPORARY_WRITTEN,
+    FaultPoint.PARTITIONS_WRITTEN,
 }
 
 
