@@ -16,3 +16,12 @@ def _log_context() -> Iterator[None]:
     """Leave nothing of what a test was about in the log lines of the next."""
     yield
     clear_contextvars()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what failed and was tried again, where a run tries twice: a pass hides nothing."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"first try of {report.nodeid}", yellow=True)
+        terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_line(f"--- {title}\n{text}")

@@ -109,15 +109,10 @@ def _cluster_of(item: pytest.Item) -> RealCluster | None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what was left out and how to get it, and what failed before its second try."""
+    """Say what was left out and how to get it."""
     line = config.stash.get(_LEFT_OUT, None)
     if line:
         terminalreporter.write_line(line, yellow=True)
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"first try of {report.nodeid}", yellow=True)
-        terminalreporter.write_line(report.longreprtext)
-        for title, text in report.sections:
-            terminalreporter.write_line(f"--- {title}\n{text}")
 
 
 @pytest.fixture(scope="session")
