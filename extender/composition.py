@@ -5,7 +5,7 @@ import structlog
 from extender.choosing_parts import state_parts
 from extender.parts import Parts, StartError, Surroundings
 from extender.settings import ExtenderSettings
-from hami import deviceconfig
+from hami import deviceconfigfile
 from hami.deviceconfig import DeviceConfig, DeviceConfigError
 
 log = structlog.get_logger(__name__)
@@ -25,14 +25,14 @@ def device_config(settings: ExtenderSettings) -> DeviceConfig:
     if path is None:
         return DeviceConfig(vendors=())
     try:
-        config = deviceconfig.parse(
-            path.read_text(),
+        config = deviceconfigfile.read(
+            path,
             ascend=settings.enable_ascend,
             iluvatar=settings.enable_iluvatar,
             neuron_cores_per_device=settings.neuron_cores_per_device,
         )
-    except (OSError, UnicodeDecodeError, DeviceConfigError) as error:
-        message = f"--device-config: {path}: {error}"
+    except DeviceConfigError as error:
+        message = f"--device-config: {error}"
         raise StartError(message) from error
     for warning in config.warnings:
         log.warning("device configuration is odd", code=warning.code, said=str(warning))

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from gpu.names import DRIVER
-from hami import deviceconfig
+from hami import deviceconfigfile
 from hami.deviceconfig import DeviceConfig, DeviceConfigError
 from hami.quota import quota_names
 from kube.client import Client
@@ -118,14 +118,14 @@ def device_config(settings: WebhookSettings) -> DeviceConfig:
     if path is None:
         return DeviceConfig(vendors=())
     try:
-        config = deviceconfig.parse(
-            path.read_text(),
+        config = deviceconfigfile.read(
+            path,
             ascend=settings.enable_ascend,
             iluvatar=settings.enable_iluvatar,
             neuron_cores_per_device=settings.neuron_cores_per_device,
         )
-    except (OSError, UnicodeDecodeError, DeviceConfigError) as error:
-        message = f"--device-config: {path}: {error}"
+    except DeviceConfigError as error:
+        message = f"--device-config: {error}"
         raise StartError(message) from error
     for warning in config.warnings:
         log.warning("device configuration is odd", code=warning.code, said=str(warning))

@@ -22,8 +22,8 @@ from gpu.links import read_links
 from gpu.model import GpuUuid, Inventory
 from gpu.nvml import Nvml
 from gpu.usage import UsageReader
-from hami import deviceconfig
-from hami.deviceconfig import DeviceConfig, DeviceConfigError
+from hami import deviceconfigfile
+from hami.deviceconfig import DeviceConfig
 from hami.plugin.announcement import RegisterFormat
 from hami.plugin.announcing import Announcer, AnnouncerRules
 from hami.plugin.configfile import ConfigFiles, NodeConfigKeeper
@@ -37,14 +37,7 @@ _SHOWN_S: Final = 10.0
 
 def device_config(path: Path | None) -> DeviceConfig:
     """Return what HAMi's file says, or what its chart renders; raises `DeviceConfigError`."""
-    if path is None:
-        return DeviceConfig()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: {error}"
-        raise DeviceConfigError(message) from error
-    return deviceconfig.parse(text)
+    return DeviceConfig() if path is None else deviceconfigfile.read(path)
 
 
 class CardNode:

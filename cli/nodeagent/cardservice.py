@@ -85,18 +85,16 @@ class CardService:
             numa_topology=self._tells_numa,
         )
         socket = socket_path(settings.kubelet_root, self.resource)
+        offers = cards.current.offer
+        owners = OwnerCheck(
+            resource=self.resource, own=socket, offers=offers, node=node, events=events
+        )
         self._serving = PluginServing(
             socket,
             resource=self.resource,
             servicer=self._servicer,
             calls=self._allocator,
-            owners=OwnerCheck(
-                resource=self.resource,
-                own=socket,
-                offers=cards.current.offer,
-                node=node,
-                events=events,
-            ),
+            owners=owners,
         )
         cards.listen(self._changed)
 

@@ -242,3 +242,10 @@ def told(
         device_ids={name: tuple(each) for name, each in (ids or {}).items()},
         claims=(),
     )
+
+
+def looked(node: Node, **options: bool) -> Series:
+    """Return what a scrape reads after one look."""
+    monitor = node.monitor(feedback=False, **options)
+    monitor.look()
+    return scraped(monitor)

@@ -4,8 +4,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from gpu.errors import NvmlError
 from gpu.nvml import Nvml
 from gpu.usage import Figure, UsageReader
@@ -17,7 +15,7 @@ from tests.hami.monitor.nodes import (
     GPU,
     GPU_B,
     Node,
-    Series,
+    looked,
     pod_uid,
     scraped,
     usage,
@@ -26,19 +24,6 @@ from tests.hami.monitor.regionfiles import placed, poke
 from tests.hami.monitor.test_processes import Proc, slice_of
 
 MIB = 2**20
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """Return a node without pods."""
-    return Node(tmp_path)
-
-
-def looked(node: Node, **options: bool) -> Series:
-    """Return what a scrape reads after one look."""
-    monitor = node.monitor(feedback=False, **options)
-    monitor.look()
-    return scraped(monitor)
 
 
 def test_what_is_not_known_is_absent(node: Node) -> None:

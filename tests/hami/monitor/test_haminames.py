@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from hami.monitor.haminames import NEW, OLD
 from hami.monitor.holders import ALLOCATED
 from hami.monitor.metrics import FAMILIES
@@ -13,26 +11,12 @@ from tests.hami.monitor.nodes import (
     GPU_B,
     NOW_S,
     Node,
-    Series,
+    looked,
     pod,
-    scraped,
     usage,
 )
 
 MIB = 2**20
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """Return a node without pods."""
-    return Node(tmp_path)
-
-
-def looked(node: Node, **options: bool) -> Series:
-    """Return what a scrape reads after one look."""
-    monitor = node.monitor(feedback=False, **options)
-    monitor.look()
-    return scraped(monitor)
 
 
 def test_hamis_names(node: Node) -> None:

@@ -4,9 +4,6 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
-
-import pytest
 
 from cdi.region import Reset, create_region, reset_region
 from hami.monitor.holders import ALLOCATED
@@ -17,11 +14,11 @@ from tests.hami.monitor.nodes import (
     GPU_B,
     NOW_S,
     Node,
-    Series,
     claim,
     ended,
     gpu_process,
     live_region,
+    looked,
     pod,
     pod_uid,
     prepared_device,
@@ -31,19 +28,6 @@ from tests.hami.monitor.nodes import (
 from tests.hami.monitor.regionfiles import placed, poke
 
 MIB = 2**20
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """Return a node without pods."""
-    return Node(tmp_path)
-
-
-def looked(node: Node, **options: bool) -> Series:
-    """Return what a scrape reads after one look."""
-    monitor = node.monitor(feedback=False, **options)
-    monitor.look()
-    return scraped(monitor)
 
 
 def test_a_share_of_a_claim(node: Node) -> None:

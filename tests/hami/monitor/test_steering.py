@@ -36,12 +36,6 @@ def rests(path: Path) -> None:
     poke(path, V1_2.last_kernel, int(NOW_S - 100), size=8)
 
 
-@pytest.fixture
-def node(tmp_path: Path) -> Node:
-    """Return a node without pods."""
-    return Node(tmp_path)
-
-
 def test_a_claim_of_low_priority_waits_for_one_of_high(node: Node) -> None:
     """What was granted decides, not what the region says of itself."""
     high, low = node.share(1, priority=0), node.share(2, priority=1)
