@@ -183,7 +183,7 @@ class CardAgent:
         self._resets.set()
         live = self._pods.containers()
         if live is not None:
-            self._service.containers.sweep(live)
+            self._service.containers.sweep(live, self._pods.deleted())
         self._service.sweep_libraries()
 
     def _say(self) -> None:

@@ -1,11 +1,17 @@
 """Follows the pods of this node, for all who ask whether a container is there or runs."""
 
+from collections import deque
 from collections.abc import Callable, Collection
+from typing import Final
 
 from hami.monitor.pods import NodePod, read_node_pod
 from kube import paths
 from kube.client import Client
 from kube.reflector import Reflector
+from kube.store import Change
+
+_REMEMBERED: Final = 1000
+"""Deleted pods, of which a node has some tens between two looks."""
 
 
 class NodePods:
@@ -20,8 +26,10 @@ class NodePods:
             paths.pods(),
             params={"fieldSelector": f"spec.nodeName={node_name}"},
             decode=read_node_pod,
-            on_change=lambda _change: on_change(),
+            on_change=self._note,
         )
+        self._on_change = on_change
+        self._deleted: deque[str] = deque(maxlen=_REMEMBERED)
 
     def start(self) -> None:
         """Begin to read."""
@@ -40,9 +48,19 @@ class NodePods:
         pods = self.known()
         return None if pods is None else frozenset(pod.uid for pod in pods if not pod.has_ended)
 
+    def deleted(self) -> frozenset[str]:
+        """Return the UIDs of the last pods that were seen to go; none of them comes back."""
+        return frozenset(self._deleted.copy())
+
     def containers(self) -> frozenset[tuple[str, str]] | None:
         """Return pod UID and name of each container; `None` as long as they were not read."""
         pods = self.known()
         if pods is None:
             return None
         return frozenset((pod.uid, each.name) for pod in pods for each in pod.containers)
+
+    def _note(self, change: Change[NodePod]) -> None:
+        # One of the same name may have taken its place.
+        if change.old is not None and (change.new is None or change.new.uid != change.old.uid):
+            self._deleted.append(change.old.uid)
+        self._on_change()

@@ -128,10 +128,13 @@ class ContainerStore:
                 except (StoreError, RefusedError, OSError) as error:
                     self._say(owner, "region not restored", error)
 
-    def sweep(self, live: Collection[tuple[str, str]]) -> None:
+    def sweep(
+        self, live: Collection[tuple[str, str]], deleted: Collection[str] = frozenset()
+    ) -> None:
         """Remove what is of no container of *live*, which are pod UIDs and container names.
 
-        Only what was there before or has been gone for a while, and never what a process uses.
+        Only what was there before, is of a pod of *deleted* (UIDs) or has been gone for a while,
+        and never what a process uses.
         """
         kept = {f"{pod_uid}_{container}" for pod_uid, container in live}
         known = {each for each in self._names() | self._regions.owners() if _OWNER.fullmatch(each)}
@@ -145,7 +148,8 @@ class ContainerStore:
         for owner in sorted(known - kept):
             with self._lock:
                 gone_s = now_s - self._gone_since.setdefault(owner, now_s)
-                if owner in seen or gone_s >= self._grace_s:
+                is_known = owner in seen or owner.partition("_")[0] in deleted
+                if is_known or gone_s >= self._grace_s:
                     self._remove(owner)
 
     def libraries(self) -> frozenset[str] | None:

@@ -85,6 +85,16 @@ def test_region_of_a_pod_that_was_there_goes_at_once(tmp_path: Path) -> None:
     assert node.regions.owners() == {owner_name(OTHER_UID, "main")}
 
 
+def test_region_of_a_pod_that_was_seen_to_go_goes_at_once(tmp_path: Path) -> None:
+    """However short its life was: no look may have fallen into it."""
+    node = Node(root=tmp_path)
+    store = ContainerStore(tmp_path / "containers", node.regions, grace_s=3600)
+    for each in (record(), record(OTHER_UID)):
+        store.keep(each)
+    store.sweep(set(), {owner_name(OTHER_UID, "main").partition("_")[0]})
+    assert node.regions.owners() == {OWNER}
+
+
 def test_what_an_earlier_process_left_goes_at_once(tmp_path: Path) -> None:
     """Its pods are in the first list that is read, or gone."""
     node = Node(root=tmp_path)
