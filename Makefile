@@ -20,7 +20,7 @@ PEER ?=
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: demo test check fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak requirements clean
+.PHONY: demo test check chart-tools manifests fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -28,12 +28,20 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest $(SELECT)
 
-check: $(READY)
+check: $(READY) chart-tools
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory test SELECT='--require-charts $(SELECT)'
+
+# Builds helm and what judges the chart's pods into the user's cache, once; needs Go.
+chart-tools: $(READY)
+	$(BIN)/python -m tests.charts build
+
+# Renders manifests/ anew; to be run after a change of the chart.
+manifests: $(READY)
+	$(BIN)/python -m tests.charts manifests
 
 # A million spoiled inputs for everything that reads what others write; takes half an hour.
 fuzz: $(READY)

@@ -11,6 +11,13 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what runs of the whole suite may say."""
+    parser.addoption(
+        "--require-charts", action="store_true", help="fail where the chart cannot be rendered"
+    )
+
+
 @pytest.fixture(autouse=True)
 def _log_context() -> Iterator[None]:
     """Leave nothing of what a test was about in the log lines of the next."""
