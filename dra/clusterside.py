@@ -22,8 +22,7 @@ from dra.situation import SituationSource
 from gpu import names
 from gpu.model import GpuUuid, Inventory
 from kube import paths
-from kube.config import ClientConfig, load_config
-from kube.draversions import VersionedClient
+from kube.config import ClientConfig
 from kube.events import EventRecorder
 from kube.objects import JsonObject
 from kube.reflector import Reflector
@@ -50,12 +49,7 @@ class ClusterSide:
         self.pods_changed, self._health_changed = threading.Event(), threading.Event()
         self.tell_kubelet: Callable[[], None] = lambda: None
         """Called when the health of a device is another."""
-        kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
-        self.client = VersionedClient(
-            identity or load_config(kubeconfig),
-            user_agent="gpuslice-node-agent",
-            api_version=settings.resource_api_version,
-        )
+        self.client = wiring.client(settings, identity)
         self.events = EventRecorder(self.client, component=names.DRIVER, host=settings.node_name)
         self._pods: Reflector[PodUse] = Reflector(
             self.client,

@@ -21,9 +21,10 @@ class NodeWatch:
         client: Client,
         node_name: str,
         on_change: Callable[[], None],
+        on_connected: Callable[[], None] | None = None,
         pace: Pace | None = None,
     ) -> None:
-        """Prepare; *on_change* is called in the watch's own thread."""
+        """Prepare; both are called in the watch's own thread, as a `Reflector` does."""
         self._key = ObjectKey("", node_name)
         self._reflector: Reflector[JsonObject] = Reflector(
             client,
@@ -31,6 +32,7 @@ class NodeWatch:
             params={"fieldSelector": f"metadata.name={node_name}"},
             decode=_without_bulk,
             on_change=lambda _change: on_change(),
+            on_connected=on_connected,
             pace=pace,
         )
 

@@ -7,7 +7,6 @@ tell, because gates can be switched (DRADeviceTaints is another); so a slice is 
 which nobody ever sees, and the answer is compared with what was sent.
 """
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -24,12 +23,12 @@ from kube.errors import KubeError
 from kube.events import EventType, Regarding
 from kube.objects import JsonObject
 from kube.paths import resource_slices
+from kube.trial import would_keep
 
 FEATURE_GATE = "DRAConsumableCapacity"
 
-# What an answer that is no slice leads to, besides failures to get one.
-_NO_ANSWER = (KubeError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-_DRY_RUN = {"dryRun": "All"}
+NO_ANSWER = (KubeError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What an answer that is no slice leads to, besides failures to get one."""
 _SHARING_FIELDS = (".allowMultipleAllocations", ".requestPolicy")
 _TAINT_FIELD = ".taints"
 
@@ -102,9 +101,8 @@ class SharingProbe:
         """Return what the server does now; an error of it is the verdict `UNKNOWN`."""
         try:
             version = self._client.server_version()
-            answer = json.loads(self._client.create(resource_slices(), self._slice, _DRY_RUN))
-            lost = decisive_losses(lost_fields(self._slice["spec"], answer["spec"]))
-        except _NO_ANSWER as error:
+            lost = decisive_losses(self.losses())
+        except NO_ANSWER as error:
             log.warning("server could not be probed for sharing", error=str(error))
             return SharingVerdict(state=Sharing.UNKNOWN, detail=str(error) or repr(error))
         return SharingVerdict(
@@ -113,6 +111,11 @@ class SharingProbe:
             dropped=lost,
             server_version=version,
         )
+
+    def losses(self) -> tuple[str, ...]:
+        """Return the paths that the server would drop; raises one of `NO_ANSWER`."""
+        answer = would_keep(self._client, resource_slices(), self._slice)
+        return lost_fields(self._slice["spec"], answer["spec"])
 
 
 def _specimen(node_name: str, node_uid: str) -> JsonObject:

@@ -17,6 +17,18 @@ from dra.settings import AgentSettings
 from gpu import driver
 from gpu.driver import DriverRoot
 from gpu.xids import XidPolicy, XidSet
+from kube.config import ClientConfig, load_config
+from kube.draversions import VersionedClient
+
+
+def client(settings: AgentSettings, identity: ClientConfig | None) -> VersionedClient:
+    """Return a connection to the API server; *identity* replaces the one that they point to."""
+    kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
+    return VersionedClient(
+        identity or load_config(kubeconfig),
+        user_agent="gpuslice-node-agent",
+        api_version=settings.resource_api_version,
+    )
 
 
 def rules(settings: AgentSettings) -> Rules:

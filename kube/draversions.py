@@ -8,8 +8,7 @@ beside it; and any version once its paths are gone, because the control plane wa
 
 A server answers 404 for an object that is not there and for a path that it does not serve. The two
 must not be confused, for from the first one follows that a claim is gone: so the second one becomes
-`NotServedError` here. It is a plain text where the whole group is not served, and else a `Status`
-that names no object (apimachinery: pkg/api/errors, NewGenericServerResponse).
+`NotServedError` here.
 """
 
 import json
@@ -42,7 +41,6 @@ ApiVersionChoice = Literal["auto", "v1", "v1beta2", "v1beta1"]
 _KNOWN: Final = (V1, V1BETA2, V1BETA1)
 _GROUP_PATH: Final = f"/apis/{GROUP}"
 _PREFIX: Final = f"{_GROUP_PATH}/{V1}/"
-_NO_HANDLER: Final = "the server could not find the requested resource"
 _PAUSE_S: Final = 5.0
 """Between two questions that failing requests lead to."""
 _OLDER_FOR_S: Final = 600.0
@@ -232,17 +230,13 @@ class VersionedClient(Client):
         try:
             answer = request(version)
         except ApiError as error:
-            if isinstance(error, NotFoundError) and _is_about_the_path(error):
+            if isinstance(error, NotFoundError) and error.is_about_path:
                 message = f"{GROUP}/{version} is not served by this API server"
                 raise NotServedError(message) from error
             self._served.note_served()
             raise
         self._served.note_served()
         return answer
-
-
-def _is_about_the_path(error: NotFoundError) -> bool:
-    return error.reason != "NotFound" or error.message.startswith(_NO_HANDLER)
 
 
 def _at(path: str, version: str) -> str:

@@ -26,6 +26,7 @@ import json
 
 _BODY_MAX = 256
 _DIGITS_MAX = 9
+_NO_HANDLER = "the server could not find the requested resource"
 _RETRY_MAX_S = 3600
 """A longer wish is a mistake: nobody waits for hours, and clocks cannot count for ever."""
 
@@ -76,6 +77,15 @@ class ForbiddenError(ApiError):
 
 class NotFoundError(ApiError):
     """There is no such object or no such kind of object."""
+
+    @property
+    def is_about_path(self) -> bool:
+        """Tell whether it is the kind that the server does not have.
+
+        That is a plain text where the whole group is not served, and else a `Status` that names no
+        object (apimachinery: pkg/api/errors, NewGenericServerResponse).
+        """
+        return self.reason != "NotFound" or self.message.startswith(_NO_HANDLER)
 
 
 class ConflictError(ApiError):

@@ -7,7 +7,6 @@ out (`dryRun`). It is asked again, because control planes are upgraded and turne
 long as it does not answer the last answer holds.
 """
 
-import json
 import secrets
 import threading
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from prometheus_client import CollectorRegistry, Gauge
 from gpu.names import CAPACITY_MEMORY, CLASS_SHARE
 from kube.backoff import Backoff
 from kube.client import Client
-from kube.errors import KubeError, NotFoundError
+from kube.errors import KubeError, NotServedError
 from kube.objects import JsonObject
 from kube.paths import DRA_VERSION, resource_claim_templates
+from kube.trial import would_keep
 
 log = structlog.get_logger(__name__)
 
@@ -136,23 +136,11 @@ class ModeProbe:
 
 def probe(client: Client, namespace: str) -> Mode:
     """Ask the server; raises `KubeError` when it does not tell."""
-    path = resource_claim_templates(namespace)
     try:
-        kept = client.create(path, _template(namespace), {"dryRun": "All"})
-    except NotFoundError:
-        # That may be the namespace as well as the kind.
-        if _is_served(client):
-            raise
+        kept = would_keep(client, resource_claim_templates(namespace), _template(namespace))
+    except NotServedError:
         return Mode.HAMI
-    return Mode.DRA if _keeps_amounts(json.loads(kept)) else Mode.HAMI
-
-
-def _is_served(client: Client) -> bool:
-    try:
-        client.get(f"/apis/{_GROUP_VERSION}")
-    except NotFoundError:
-        return False
-    return True
+    return Mode.DRA if _keeps_amounts(kept) else Mode.HAMI
 
 
 def _template(namespace: str) -> JsonObject:

@@ -17,12 +17,14 @@ from cdi.faults import FaultPoint
 from cdi.regionstore import RegionStore
 from cli.nodeagent.cardnode import CardNode, device_config
 from cli.nodeagent.cardservice import CardService
-from cli.nodeagent.choice import ModeWatch
 from cli.nodeagent.mode import AUTO, Mode
 from cli.nodeagent.modefile import ModeFile
+from cli.nodeagent.modewatch import ModeWatch
 from cli.nodeagent.nodepods import NodePods
 from cli.nodeagent.settings import NodeAgentSettings
+from cli.nodeagent.sharing import SharesKept
 from cli.nodeagent.users import pods_left
+from dra import wiring
 from dra.deviceedits import DeviceNumbers
 from dra.loops import Loops
 from dra.nodewatch import NodeWatch
@@ -30,8 +32,7 @@ from dra.regionreset import RegionResets
 from gpu import names
 from hami.deviceconfig import DeviceConfig
 from hami.plugin.figures import OfferCollector
-from kube.client import Client
-from kube.config import ClientConfig, load_config
+from kube.config import ClientConfig
 from kube.errors import KubeError
 from kube.events import EventRecorder, Regarding
 from kube.probes import ProbeServer
@@ -60,13 +61,14 @@ class CardAgent:
         self._loops = Loops()
         self._mode_changed = threading.Event()
         self._troubles = dict[str, str | None]()
-        kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
-        self._client = Client(identity or load_config(kubeconfig), user_agent="gpuslice-node-agent")
+        self._client = wiring.client(settings, identity)
         self._events = EventRecorder(self._client, component=names.DRIVER, host=settings.node_name)
+        shares = SharesKept(self._client, least_s=settings.scan_interval_s)
         self._node = NodeWatch(
             client=self._client,
             node_name=settings.node_name,
             on_change=self._mode_changed.set,
+            on_connected=shares.reconnected,
         )
         config = device_config(settings.device_config)
         store = RegionStore(settings.card_regions, str(settings.card_regions))
@@ -97,6 +99,7 @@ class CardAgent:
             events=self._events,
             file=file,
             users=lambda: pods_left(self._client, settings.node_name),
+            shares=shares,
         )
         self._observe(config)
 

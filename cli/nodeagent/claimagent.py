@@ -3,11 +3,12 @@
 import threading
 from typing import TYPE_CHECKING
 
-from cli.nodeagent.choice import ModeWatch
 from cli.nodeagent.leftbehind import clear_cards
 from cli.nodeagent.mode import AUTO, Mode
 from cli.nodeagent.modefile import ModeFile
+from cli.nodeagent.modewatch import ModeWatch
 from cli.nodeagent.settings import NodeAgentSettings
+from cli.nodeagent.sharing import SharesKept
 from cli.nodeagent.users import named
 from dra.deviceedits import DeviceNumbers
 from dra.loops import Loops
@@ -42,10 +43,12 @@ class ClaimAgent:
         self._pods: NodePods | None = None
         self._monitor: NodeMonitor | None = None
         self._changed = threading.Event()
+        self._shares = SharesKept(self._plugin.client, least_s=settings.scan_interval_s)
         self._node = NodeWatch(
             client=self._plugin.client,
             node_name=settings.node_name,
             on_change=self._changed.set,
+            on_connected=self._shares.reconnected,
         )
 
     def start(self) -> None:
@@ -95,6 +98,7 @@ class ClaimAgent:
             events=self._plugin.events,
             file=self._file,
             users=lambda: named(self._plugin.claims()),
+            shares=self._shares,
         )
         self._node.start()
         self._loops.every(self._settings.scan_interval_s, watch.look, wake=self._changed)

@@ -4,9 +4,11 @@ Each way counts what it has given away by itself, so a GPU that both offer would
 twice. A node changes from one to the other when nothing is in use any more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
+
+from kube.objects import JsonObject
 
 LABEL: Final = "gpuslice.io/node-mode"
 AUTO: Final = "auto"
@@ -24,16 +26,22 @@ class ModeError(Exception):
     """The node cannot be served, or not yet; the text says why and what to do."""
 
 
-def decide(wanted: str, label: str | None) -> Mode:
+def label_of(node: JsonObject | None) -> str | None:
+    """Return the label of *node* that says how it is served."""
+    labels: Mapping[str, str] = (node or {}).get("metadata", {}).get("labels") or {}
+    return labels.get(LABEL)
+
+
+def decide(wanted: str, label: str | None) -> Mode | None:
     """Return the mode by the setting *wanted* and the Node's *label*; they must not differ.
 
-    A Node without the label serves claims, unless the setting says otherwise.
+    `None` where both leave it to the API server.
     """
     if label is not None and label not in set(Mode):
         message = f"label {LABEL}: `{label}`: one of {', '.join(Mode)}"
         raise ModeError(message)
     if wanted == AUTO:
-        return Mode(label or Mode.DRA)
+        return None if label is None else Mode(label)
     if label not in {None, wanted}:
         message = (
             f"--mode is {wanted} and the label {LABEL} is {label}: a node serves one of them; "
@@ -41,6 +49,11 @@ def decide(wanted: str, label: str | None) -> Mode:
         )
         raise ModeError(message)
     return Mode(wanted)
+
+
+def by_server(*, keeps_shares: bool) -> Mode:
+    """Return the mode in which GPUs can be shared on a cluster whose server *keeps_shares*."""
+    return Mode.DRA if keeps_shares else Mode.DEVICE_PLUGIN
 
 
 def still_used(mode: Mode, users: Sequence[str]) -> ModeError:

@@ -18,10 +18,10 @@ from cli.nodeagent.mode import Mode, ModeError
 from cli.nodeagent.modefile import ModeFile
 from cli.nodeagent.settings import NodeAgentSettings
 from dra import __main__ as dra_main
+from dra import wiring
 from dra.deviceedits import DeviceNumbers
 from gpu.refusal import RefusedError
-from kube.client import Client
-from kube.config import ClientConfig, load_config
+from kube.config import ClientConfig
 
 lean.imports_done()
 
@@ -68,8 +68,7 @@ def _mode(
     directory = settings.plugin_directory
     make_directory(directory, FaultPoint.PLUGIN_DIRECTORY_MADE, mode=0o750)
     file = ModeFile(directory / "node-mode")
-    kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
-    client = Client(identity or load_config(kubeconfig), user_agent="gpuslice-node-agent")
+    client = wiring.client(settings, identity)
     boot_id = (settings.proc_root / "sys/kernel/random/boot_id").read_text().strip()
     try:
         choice = ModeChoice(settings, client=client, file=file, boot_id=boot_id)

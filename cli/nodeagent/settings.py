@@ -15,7 +15,7 @@ class NodeAgentSettings(AgentSettings, DevicePluginSettings):
     mode: Literal["dra", "device-plugin", "auto"] = Field(
         "dra",
         description="how this node gives its GPUs away: claims, the device plugin, or as the "
-        "Node's label gpuslice.io/node-mode says",
+        "Node's label gpuslice.io/node-mode says, and without it as the API server allows",
     )
 
     @property

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cli.nodeagent.choice import ModeChoice
 from cli.nodeagent.mode import LABEL, Mode, ModeError
@@ -72,6 +73,11 @@ class Start:
             timer.cancel()
 
 
+def refuse_trials(server: ServerThread) -> None:
+    """Have the server answer no question for what it keeps."""
+    server.call(server.server.fail_next, 1000, 403, verb="create", path_part="resourceslices")
+
+
 @pytest.fixture
 def nobody() -> Client:
     """Return a client of a server that is not there."""
@@ -87,6 +93,59 @@ def test_the_label_decides_and_is_remembered(
     with closing(server.client()) as client:
         assert Start(tmp_path, client, "auto").mode() is Mode.DEVICE_PLUGIN
     assert Start(tmp_path, nobody, "auto").mode() is Mode.DEVICE_PLUGIN
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"), [("1.35", Mode.DEVICE_PLUGIN), ("1.36", Mode.DRA), ("1.37", Mode.DRA)]
+)
+def test_without_a_label_the_server_decides(
+    tmp_path: Path, server: ServerThread, version: str, mode: Mode
+) -> None:
+    """It is asked once, and what it said is remembered as if a label had said it."""
+    server.call(server.server.set_version, version)
+    add_node(server, None)
+    with closing(server.client()) as client:
+        assert Start(tmp_path, client, "auto").mode() is mode
+        refuse_trials(server)
+        assert Start(tmp_path, client, "auto").mode() is mode
+
+
+@pytest.mark.parametrize("version", ["1.35", "1.37"])
+@pytest.mark.parametrize("mode", list(Mode))
+def test_the_label_is_above_the_server(
+    tmp_path: Path, server: ServerThread, version: str, mode: Mode
+) -> None:
+    """What an administrator says is not even asked about."""
+    server.call(server.server.set_version, version)
+    add_node(server, str(mode))
+    refuse_trials(server)
+    with closing(server.client()) as client:
+        assert Start(tmp_path, client, "auto").mode() is mode
+
+
+def test_a_server_that_does_not_say_is_waited_for(tmp_path: Path, server: ServerThread) -> None:
+    """The log says why, and that a label would do."""
+    add_node(server, None)
+    refuse_trials(server)
+    with closing(server.client()) as client, capture_logs() as logs:
+        with pytest.raises(ModeError, match="stopped before"):
+            Start(tmp_path, client, "auto").mode()
+        server.call(server.server.clear_faults)
+        assert Start(tmp_path, client, "auto").mode() is Mode.DRA
+    (told,) = [each["reason"] for each in logs if each["event"] == "node mode not chosen"]
+    assert f"no label {LABEL}" in told
+    assert "403" in told
+
+
+def test_a_node_that_is_not_there_is_waited_for(tmp_path: Path, server: ServerThread) -> None:
+    """Nobody can say yet how it is to be served."""
+    with (
+        closing(server.client()) as client,
+        capture_logs() as logs,
+        pytest.raises(ModeError, match="stopped before"),
+    ):
+        Start(tmp_path, client, "auto").mode()
+    assert [f"no Node {NODE}" in each["reason"] for each in logs] == [True]
 
 
 def test_a_first_start_for_claims_asks_nobody(tmp_path: Path, nobody: Client) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.nodeagent.mode import Mode, ModeError, decide, still_used
+from cli.nodeagent.mode import Mode, ModeError, by_server, decide, still_used
 
 
 @pytest.mark.parametrize(
@@ -12,14 +12,22 @@ from cli.nodeagent.mode import Mode, ModeError, decide, still_used
         ("dra", "dra", Mode.DRA),
         ("device-plugin", None, Mode.DEVICE_PLUGIN),
         ("device-plugin", "device-plugin", Mode.DEVICE_PLUGIN),
-        ("auto", None, Mode.DRA),
+        ("auto", None, None),
         ("auto", "dra", Mode.DRA),
         ("auto", "device-plugin", Mode.DEVICE_PLUGIN),
     ],
 )
-def test_setting_and_label_agree_or_one_decides(wanted: str, label: str | None, mode: Mode) -> None:
-    """`auto` leaves it to the label, and a node without one serves claims."""
+def test_setting_and_label_agree_or_one_decides(
+    wanted: str, label: str | None, mode: Mode | None
+) -> None:
+    """`auto` leaves it to the label, and without one to the API server."""
     assert decide(wanted, label) is mode
+
+
+def test_what_the_server_keeps_decides_between_the_two() -> None:
+    """GPUs can be shared in the one way or the other."""
+    assert by_server(keeps_shares=True) is Mode.DRA
+    assert by_server(keeps_shares=False) is Mode.DEVICE_PLUGIN
 
 
 @pytest.mark.parametrize(("wanted", "label"), [("dra", "device-plugin"), ("device-plugin", "dra")])
