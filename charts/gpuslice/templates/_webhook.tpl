@@ -1,0 +1,171 @@
+{{/* What the templates of the webhook share. */}}
+
+{{- define "gpuslice.webhook.fullname" -}}
+{{- include "gpuslice.fullname" . -}}-webhook
+{{- end -}}
+
+{{/* Of the Secret with the certificate. */}}
+{{- define "gpuslice.webhook.secret" -}}
+{{- $tls := .Values.webhook.tls -}}
+{{- if eq $tls.mode "secret" -}}
+{{- required "webhook.tls.secret.name: name your Secret with tls.crt, tls.key and ca.crt" $tls.secret.name -}}
+{{- else -}}
+{{- default (printf "%s-tls" (include "gpuslice.webhook.fullname" .)) .Values.webhook.settings.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* `true` where the program writes into the configurations whom the API server shall trust. */}}
+{{- define "gpuslice.webhook.writesBundle" -}}
+{{- $tls := .Values.webhook.tls -}}
+{{- if eq $tls.mode "self-made" }}true
+{{- else if and (eq $tls.mode "secret") (not $tls.secret.caBundle) }}true
+{{- end -}}
+{{- end -}}
+
+{{/* The mapping that device-config.yaml is, as JSON; {} where the program gets none that is known here. */}}
+{{- define "gpuslice.webhook.deviceConfig" -}}
+{{- $given := .Values.deviceConfig -}}
+{{- $found := dict -}}
+{{- if $given.existingConfigMap -}}
+{{- /* Known when helm speaks to a cluster that has it already. */ -}}
+{{- $map := lookup "v1" "ConfigMap" (include "gpuslice.namespace" .) $given.existingConfigMap | default dict -}}
+{{- $found = get (default dict $map.data) "device-config.yaml" | default "" | fromYaml -}}
+{{- else if $given.content -}}
+{{- $found = kindIs "string" $given.content | ternary (toString $given.content | fromYaml) $given.content -}}
+{{- else if $given.sections -}}
+{{- $found = mergeOverwrite (.Files.Get "files/device-config.yaml" | fromYaml) (deepCopy $given.sections) -}}
+{{- end -}}
+{{- $settings := .Values.webhook.settings -}}
+{{- if not $settings.enableAscend }}{{ $found = omit $found "vnpus" }}{{ end -}}
+{{- if not $settings.enableIluvatar }}{{ $found = omit $found "iluvatars" }}{{ end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{- define "gpuslice.webhook.hasDeviceConfig" -}}
+{{- with .Values.deviceConfig }}{{ if or .content .sections .existingConfigMap }}true{{ end }}{{ end -}}
+{{- end -}}
+
+{{/* The domains of all resources that are asked for in pods, as a JSON list. */}}
+{{- define "gpuslice.webhook.domains" -}}
+{{- $config := include "gpuslice.webhook.deviceConfig" . -}}
+{{- $domains := ternary (list) (list "nvidia.com") (hasKey (fromJson $config) "nvidia") -}}
+{{- range regexFindAll ":\"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+/[^\"/]+\"" $config -1 -}}
+{{- $domains = append $domains (trimPrefix ":\"" . | splitList "/" | first) -}}
+{{- end -}}
+{{- concat $domains .Values.webhook.resourceDomains | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* `true` where containers that ask for nothing are changed as well. */}}
+{{- define "gpuslice.webhook.changesAll" -}}
+{{- include "gpuslice.webhook.deviceConfig" . | regexMatch "\"overwriteEnv\":(true|\"true\")" | ternary "true" "" -}}
+{{- end -}}
+
+{{/* The DeviceClasses that give devices of ours, as a JSON list. */}}
+{{- define "gpuslice.webhook.classes" -}}
+{{- concat (list "gpu.gpuslice.io" "share.gpuslice.io" "mig.gpuslice.io") (keys .Values.deviceClasses.extra | sortAlpha) (include "gpuslice.webhook.furtherClasses" . | fromJsonArray) | uniq | toJson -}}
+{{- end -}}
+
+{{/* Those that were named by a setting of the program alone. */}}
+{{- define "gpuslice.webhook.furtherClasses" -}}
+{{- $named := default (list) .Values.webhook.settings.deviceClasses -}}
+{{- kindIs "string" $named | ternary (splitList "," (toString $named)) $named | toJson -}}
+{{- end -}}
+
+{{/* Namespaces that are always exempt, and those of the administrator. */}}
+{{- define "gpuslice.webhook.exempt" -}}
+{{- concat (list "kube-system" (include "gpuslice.namespace" .)) .Values.webhook.exemptNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{/* Of (list root path): how the API server reaches the webhook. */}}
+{{- define "gpuslice.webhook.client" -}}
+{{- $root := index . 0 -}}
+{{- $webhook := $root.Values.webhook -}}
+{{- if $webhook.customUrl }}
+url: {{ printf "%s%s" (trimSuffix "/" $webhook.customUrl) (index . 1) | quote }}
+{{- else }}
+service:
+  namespace: {{ include "gpuslice.namespace" $root }}
+  name: {{ include "gpuslice.webhook.fullname" $root }}
+  path: {{ index . 1 }}
+  port: {{ $webhook.service.port }}
+{{- end }}
+{{- if and (eq $webhook.tls.mode "secret") $webhook.tls.secret.caBundle }}
+caBundle: {{ $webhook.tls.secret.caBundle | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Which namespaces and objects are asked about; what the administrator says only adds to it. */}}
+{{- define "gpuslice.webhook.selectors" -}}
+{{- $webhook := .Values.webhook -}}
+namespaceSelector:
+  matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ include "gpuslice.webhook.exempt" . | replace "," ", " }}
+  - key: gpuslice.io/webhook
+    operator: NotIn
+    values: ["ignore"]
+  - key: hami.io/webhook
+    operator: NotIn
+    values: ["ignore"]
+  {{- with $webhook.namespaceSelector.matchExpressions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with $webhook.namespaceSelector.matchLabels }}
+  matchLabels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- with $webhook.objectSelector }}
+objectSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Of (list root has-conditions): Fail holds up other pods where no condition keeps them away. */}}
+{{- define "gpuslice.webhook.failurePolicy" -}}
+{{- default (ternary "Fail" "Ignore" (index . 1)) (index . 0).Values.webhook.failurePolicy -}}
+{{- end -}}
+
+{{/* What all four end with. */}}
+{{- define "gpuslice.webhook.manners" -}}
+matchPolicy: Equivalent
+sideEffects: None
+timeoutSeconds: {{ .Values.webhook.timeoutSeconds }}
+admissionReviewVersions: ["v1"]
+{{- end -}}
+
+{{/* In a condition: requests at the path that follows name a class of ours. */}}
+{{- define "gpuslice.webhook.asksForOurs" -}}
+exists(each,
+  ([each.?exactly.?deviceClassName.orValue("")]
+    + each.?firstAvailable.orValue([]).map(option, option.?deviceClassName.orValue(""))
+  ).exists(name, name in {{ include "gpuslice.webhook.classes" . | fromJsonArray | toJson | replace "," ", " }}))
+{{- end -}}
+
+{{/* Of (list root namespaced annotations): `gpuslice.metadata` with more annotations. */}}
+{{- define "gpuslice.webhook.metadata" -}}
+{{- $root := index . 0 -}}
+{{- if index . 1 -}}
+namespace: {{ include "gpuslice.namespace" $root }}
+{{ end -}}
+labels:
+  {{- include "gpuslice.labels" (list $root "webhook") | nindent 2 }}
+{{- with merge (dict) (default dict (index . 2)) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What a ResourceQuota limits GPUs by, as a list of CEL. */}}
+{{- define "gpuslice.webhook.quotaKeys" -}}
+{{- $nvidia := dict "resourceCountName" "nvidia.com/gpu" "resourceMemoryName" "nvidia.com/gpumem" "resourceCoreName" "nvidia.com/gpucores" -}}
+{{- $config := include "gpuslice.webhook.deviceConfig" . | fromJson -}}
+{{- if $config }}{{ $nvidia = default dict $config.nvidia }}{{ end -}}
+{{- $keys := list -}}
+{{- range $prefix := list "limits" "requests" -}}
+{{- range $field := list "resourceCountName" "resourceMemoryName" "resourceCoreName" -}}
+{{- with get $nvidia $field }}{{ $keys = append $keys (printf "%s.%s" $prefix .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $keys | replace "," ", " -}}
+{{- end -}}
