@@ -1,0 +1,74 @@
+"""values.schema.json: what helm refuses before it renders.
+
+It is of draft 7, because helm before 3.18 reads no later one. Models of ours are put in where they
+are used, so that each place can say what a key means there; only Kubernetes' own are shared.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from charts.values.kubernetes import resolved
+from charts.values.tree import Values
+from charts.values.written import Path_, comments, defaults
+
+FILE: Final = Path(__file__).parents[1] / "gpuslice" / "values.schema.json"
+_Json = dict[str, Any]
+
+
+def document() -> _Json:
+    """Return the schema."""
+    schema = Values.model_json_schema(by_alias=True)
+    models = schema.pop("$defs")
+    whole = _described(_inlined(schema, models), (), comments())
+    _put_defaults(whole, defaults())
+    return resolved(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "title": "Values of the chart gpuslice",
+            **whole,
+        }
+    )
+
+
+def text() -> str:
+    """Return the file."""
+    return json.dumps(document(), indent=1) + "\n"
+
+
+def _inlined(part: Any, models: _Json) -> Any:
+    if isinstance(part, list):
+        return [_inlined(each, models) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if isinstance(reference := part.get("$ref"), str):
+        rest = {key: value for key, value in part.items() if key != "$ref"}
+        return _inlined({**models[reference.rpartition("/")[2]], **rest}, models)
+    return {
+        key: _inlined(value, models)
+        for key, value in part.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+
+
+def _described(part: _Json, path: Path_, words: dict[Path_, str]) -> _Json:
+    if path in words:
+        part = {**part, "description": words[path]}
+    if "properties" not in part:
+        return part
+    inside = {
+        key: _described(value, (*path, key), words) for key, value in part["properties"].items()
+    }
+    return {**part, "properties": inside}
+
+
+def _put_defaults(part: _Json, said: Any) -> None:
+    """Have each leaf say the default of values.yaml, and no mapping with known keys any."""
+    if "properties" not in part:
+        return
+    for key, inner in part["properties"].items():
+        if isinstance(said, dict) and key in said:
+            inner["default"] = said[key]
+        if "properties" in inner:
+            default = inner.pop("default", None)
+            _put_defaults(inner, default)
