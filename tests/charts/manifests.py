@@ -17,6 +17,8 @@ from tests.cluster.cluster import REPOSITORY
 FOLDER: Final = REPOSITORY / "manifests"
 KINDS: Final = {"dra": ("dra", "1.37.0"), "hami": ("hami", "1.33.0")}
 """The folder, and the mode and Kubernetes release that it is rendered for."""
+_NO_CERTIFICATE: Final = {"scheduler": {"refit": {"enabled": False}}}
+"""Each rendering would make another, with its key."""
 
 
 def rendered(folder: str) -> dict[str, str]:
@@ -24,7 +26,9 @@ def rendered(folder: str) -> dict[str, str]:
     mode, kubernetes = KINDS[folder]
     with tempfile.TemporaryDirectory() as place:
         values = Path(place) / "values.yaml"
-        values.write_text(yaml.safe_dump(merged(KUBE_SCHEDULER, {"mode": mode})))
+        values.write_text(
+            yaml.safe_dump(merged(KUBE_SCHEDULER, merged(_NO_CERTIFICATE, {"mode": mode})))
+        )
         output = Path(place) / "output"
         run(
             4,
