@@ -20,7 +20,11 @@ PEER ?=
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: demo test check chart-tools manifests fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak requirements clean
+# buildah, podman or docker, and the image that `image` takes its Python from; it can do without.
+BUILDER ?=
+BASE ?=
+
+.PHONY: demo test check chart-tools manifests fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak image image-base requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -81,6 +85,14 @@ bench: $(READY)
 bench-extender: $(READY)
 	GPUSLICE_BENCH_PEER=$(PEER) $(BIN)/pytest -m bench -s tests/bench/extender
 
+# Builds build/gpuslice-image.tar, unless it is of these very sources; see docs/build.md.
+image: $(READY)
+	$(BIN)/python -m image build --builder "$(BUILDER)" --base "$(BASE)"
+
+# Fetches Debian's newest packages for the base image that `image` makes for itself.
+image-base: $(READY)
+	$(BIN)/python -m image base
+
 # Pin again after a change of the dependencies in pyproject.toml; needs uv.
 requirements:
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
@@ -88,6 +100,12 @@ requirements:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-emit-package gpuslice -q \
 	  -o requirements/dev.txt $(UPGRADE)
+	uv pip compile pyproject.toml --extra extender --extra webhook -c requirements/dev.txt \
+	  --universal --python-version 3.11 --generate-hashes --no-annotate \
+	  --no-emit-index-url --no-header -q -o requirements/image.txt
+	uv pip compile --group pyproject.toml:image-build -c requirements/dev.txt --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-header -q \
+	  -o requirements/build.txt $(UPGRADE)
 
 $(READY): pyproject.toml requirements/dev.txt protos/build.py $(wildcard protos/*.proto)
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
