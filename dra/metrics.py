@@ -13,8 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dra.devicehealth import DeviceHealth
+from dra.figures import OfferedCollector
 from dra.record import PreparedClaim
 from gpu.model import Inventory
+from kube.objects import JsonObject
 
 # Kubelet's own histogram begins at 0.1 s: what happens below is only seen here.
 _BUCKETS_S = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
@@ -70,6 +73,15 @@ class Metrics:
     ) -> None:
         """Export what is granted of each GPU, computed at each scrape."""
         self.registry.register(GrantCollector(claims, inventory))
+
+    def show_offer(
+        self,
+        devices: Callable[[], Mapping[str, JsonObject]],
+        health: Callable[[], Iterable[DeviceHealth]],
+        claims: Callable[[], Mapping[str, PreparedClaim]],
+    ) -> None:
+        """Export what is offered, and whether it is well, computed at each scrape."""
+        self.registry.register(OfferedCollector(devices, health, claims))
 
 
 class GrantCollector(Collector):

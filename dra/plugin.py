@@ -70,7 +70,9 @@ class Plugin:
             device_numbers=device_numbers,
             stopping=stopping,
         )
-        self._metrics.show_grants(self._store.latest, self._cluster.publication.inventory)
+        publication = self._cluster.publication
+        self._metrics.show_grants(self._store.latest, publication.inventory)
+        self._metrics.show_offer(publication.devices, publication.health, self._store.latest)
         self._serve()
 
     def start(self) -> None:

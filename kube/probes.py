@@ -6,14 +6,16 @@ address up in DNS when it starts, which takes half a minute where DNS does not a
 
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Final
 
 import structlog
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +32,8 @@ _POLL_S: Final = 0.2
 class ProbeServer:
     """Answers 200 or 503 with one line for each check.
 
-    `/healthz` runs *checks*, `/readyz` runs these and *ready_checks*; `/metrics` needs *registry*.
+    `/healthz` runs *checks*, `/readyz` runs these and *ready_checks*; `/metrics` needs *registry*,
+    which also gets `gpuslice_check_success` for each of *ready_checks*.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class ProbeServer:
         self._live = dict(checks)
         self._ready = {**checks, **(ready_checks or {})}
         self._registry = registry
+        if registry is not None and ready_checks:
+            registry.register(_CheckCollector(ready_checks))
         server_class = _Server6 if ":" in address else _Server
         self._server = server_class((address, port), self._answer)
         self._thread = threading.Thread(
@@ -78,6 +83,28 @@ class ProbeServer:
             encode, content_type = choose_encoder(accept)
             return 200, content_type, encode(self._registry)
         return 404, _PLAIN, b"not found\n"
+
+
+class _CheckCollector(Collector):
+    """Tells which checks fail, so that an alert can say more than that a pod is not ready."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = checks
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Say nothing: checks may look at what is made after them."""
+        return ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Run the checks."""
+        family = GaugeMetricFamily(
+            "gpuslice_check_success",
+            "Whether a condition of being ready holds, by its name in /readyz.",
+            labels=["check"],
+        )
+        for name, check in self._checks.items():
+            family.add_metric([name], _failure(name, check) is None)
+        yield family
 
 
 def _verdict(checks: Mapping[str, Check]) -> tuple[int, str, bytes]:

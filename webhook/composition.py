@@ -43,6 +43,7 @@ from webhook.templatecontent import expected_templates
 from webhook.templates import TemplateController, TemplatePace
 from webhook.trimming import is_translated
 from webhook.view import ClusterView, Kind
+from webhook.waitingfigures import WaitingFigures
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +58,8 @@ def make_parts(surroundings: Surroundings) -> Parts:
     knowing = _Knowing.of(surroundings, config)
     writers = NodeWriters(surroundings.client)
     forward = _forward(surroundings)
-    quota = _quota(surroundings, config, knowing, forward) if settings.quota else None
+    prices = _prices(settings, config, knowing.view)
+    quota = _quota(surroundings, prices, knowing, forward) if settings.quota else None
     rules = pod_rules(settings, config)
     pods = PodAdmission(
         rules,
@@ -90,8 +92,11 @@ def make_parts(surroundings: Surroundings) -> Parts:
         leads=knowing.elector.is_leader,
         pace=TemplatePace(grace_s=settings.template_grace_s),
     )
+    metrics = surroundings.metrics
+    metrics.is_leader.set_function(knowing.elector.is_leader)
+    metrics.registry.register(WaitingFigures(knowing.view, prices))
     if quota is not None:
-        surroundings.metrics.registry.register(QuotaFigures(quota, knowing.view))
+        metrics.registry.register(QuotaFigures(quota, knowing.view))
     return Parts(
         mutate=admission.mutate,
         validate=admission.validate,
@@ -234,18 +239,21 @@ def _forward(surroundings: Surroundings) -> LeaderForward:
     )
 
 
-def _quota(
-    surroundings: Surroundings, config: DeviceConfig, knowing: _Knowing, forward: LeaderForward
-) -> QuotaCheck:
-    settings, view = surroundings.settings, knowing.view
+def _prices(settings: WebhookSettings, config: DeviceConfig, view: ClusterView) -> Prices:
     names = quota_names(config.nvidia, config.vendors)
-    prices = Prices(
+    return Prices(
         names=names,
         tariff=Tariff(names=names[0], classes=device_classes(settings), memory_of=view.memory_of),
         read_pod=pod_reader(config),
         expected_templates=expected_templates,
     )
-    events = QuotaEvents(knowing.events, names, knowing.elector.is_leader)
+
+
+def _quota(
+    surroundings: Surroundings, prices: Prices, knowing: _Knowing, forward: LeaderForward
+) -> QuotaCheck:
+    view = knowing.view
+    events = QuotaEvents(knowing.events, prices.names, knowing.elector.is_leader)
 
     def look_at_quotas(kind: Kind, namespace: str) -> None:
         if kind is Kind.QUOTAS:

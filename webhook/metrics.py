@@ -100,6 +100,11 @@ class Metrics:
             "Looks at the certificate's source that found something unusable or nothing.",
             registry=self.registry,
         )
+        self.is_leader = Gauge(
+            "gpuslice_webhook_is_leader",
+            "Whether this replica makes claim templates and decides about quotas.",
+            registry=self.registry,
+        )
 
     def endpoint(self, path: str) -> EndpointMetrics:
         """Return the metrics of one *path*."""

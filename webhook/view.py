@@ -200,6 +200,10 @@ class ClusterView:
         with_templates = filter(self.templates, self._templates.items.namespaces())
         return self._pods.items.namespaces().union(with_templates)
 
+    def namespaces_with_work(self) -> frozenset[str]:
+        """Return the namespaces with such pods, or with claims for our devices."""
+        return self._pods.items.namespaces() | self._claims.items.namespaces()
+
     def _offered(self) -> tuple[OfferedSlice, ...]:
         return self._slices.items.of("")
 

@@ -26,6 +26,7 @@ from extender.state.reading import (
     read_node,
     read_quota,
 )
+from extender.state.standings import Standings
 from hami.containers import JsonObject
 from hami.deviceconfig import DeviceConfig
 from kube import paths
@@ -75,6 +76,8 @@ class StateMetrics:
         self.promises = Gauge(
             "gpuslice_extender_reservations", "Devices promised to pods.", registry=registry
         )
+        self.standings = Standings()
+        registry.register(self.standings)
 
 
 class Feed:
@@ -161,6 +164,8 @@ class Feed:
         self._metrics.audits.inc()
         for kind, found in (("node", audit.nodes), ("namespace", audit.namespaces)):
             self._metrics.wrong.labels(kind).inc(len(found))
+        for _ in self._metrics.standings.look(tuple(self._cluster.places)):
+            await asyncio.sleep(0)
         listed = await asyncio.to_thread(self._pods.items)
         self._drop_orphans(frozenset(pod.uid for pod in listed.values()))
 

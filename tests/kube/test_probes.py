@@ -148,3 +148,15 @@ def test_a_taken_port_is_an_error_and_a_stopped_server_frees_it() -> None:
     second = ProbeServer("127.0.0.1", port, {})
     assert second.port == port
     second.stop()
+
+
+def test_metrics_tell_which_conditions_hold() -> None:
+    """By name, asked at each scrape; what only tells life is left out."""
+    registry = CollectorRegistry()
+    with probing({"loop": well}, {"kubelet": well, "slices": broken}, registry) as server:
+        body = ask(server, "/metrics")[2]
+    found = [line for line in body.splitlines() if line.startswith("gpuslice_check_success")]
+    assert found == [
+        'gpuslice_check_success{check="kubelet"} 1.0',
+        'gpuslice_check_success{check="slices"} 0.0',
+    ]
