@@ -32,6 +32,26 @@ class DeviceClasses(Section):
     extra: Texts = Field({})
 
 
+class Sharing(Section):
+    """How GPUs are shared."""
+
+    split_count: Annotated[int, Field(ge=1, le=1000)] = Field(10)
+    memory_scaling: Annotated[float, Field(ge=0.01, le=100)] = Field(1)
+    core_scaling: Annotated[float, Field(ge=0.01, le=100)] = Field(
+        1, description="The same of cores."
+    )
+
+
+class Sharing(Section):
+    """How GPUs are shared."""
+
+    split_count: Annotated[int, Field(ge=1, le=1000)] = Field(10)
+    memory_scaling: Annotated[float, Field(gt=0, le=100)] = Field(1)
+    core_scaling: Annotated[float, Field(gt=0, le=100)] = Field(
+        1, description="The same of cores."
+    )
+
+
 class DeviceConfig(Section):
     """HAMi's device-config.yaml."""
 
@@ -103,6 +123,8 @@ class Values(Section):
     device_classes: DeviceClasses = Field(
         DeviceClasses(), description="DeviceClasses, which claims ask for."
     )
+    sharing: Sharing = Field(Sharing())
+    sharing: Sharing = Field(Sharing())
     device_config: DeviceConfig = Field(DeviceConfig())
     node_configuration: NodeConfiguration = Field(NodeConfiguration())
     rbac: Rbac = Field(Rbac(), description="Roles and their bindings.")

@@ -1,0 +1,76 @@
+{{/* What decides how nodes are served, and HAMi's device-config.yaml that all programs read. */}}
+
+{{/*
+`true` where node agents may serve as device plugins: in their pods with the mounts, in RBAC with the
+rights. From Kubernetes 1.36 on that takes a scheduler that is asked for.
+*/}}
+{{- define "gpuslice.cards" -}}
+{{- if and (ne .Values.mode "dra") (or (include "gpuslice.older" .) (include "gpuslice.scheduler" .)) }}true{{ end -}}
+{{- end -}}
+
+{{/* The agents' --mode: what only one way is installed for need not be asked of the server. */}}
+{{- define "gpuslice.nodeMode" -}}
+{{- if not (include "gpuslice.cards" .) }}dra
+{{- else if not (include "gpuslice.claims" .) }}device-plugin
+{{- else }}auto
+{{- end -}}
+{{- end -}}
+
+{{/* What differs in the section `nvidia` by sharing.*, as YAML. */}}
+{{- define "gpuslice.sharingSection" -}}
+{{- $sharing := .Values.sharing -}}
+{{- $said := dict -}}
+{{- if ne (toJson $sharing.splitCount) "10" }}{{ $_ := set $said "deviceSplitCount" $sharing.splitCount }}{{ end -}}
+{{- if ne (toJson $sharing.memoryScaling) "1" }}{{ $_ := set $said "deviceMemoryScaling" $sharing.memoryScaling }}{{ end -}}
+{{- if ne (toJson $sharing.coreScaling) "1" }}{{ $_ := set $said "deviceCoreScaling" $sharing.coreScaling }}{{ end -}}
+{{- toYaml $said -}}
+{{- end -}}
+
+{{/*
+The text of device-config.yaml, empty where the programs' own defaults say the same. HAMi takes what a
+file leaves out for zero, so `sections` are merged over a whole section of NVIDIA.
+*/}}
+{{- define "gpuslice.deviceConfigText" -}}
+{{- $config := .Values.deviceConfig -}}
+{{- $sharing := include "gpuslice.sharingSection" . | fromYaml -}}
+{{- if and $config.content (or $config.sections $config.existingConfigMap) -}}
+{{- fail "deviceConfig: one of content, sections and existingConfigMap" -}}
+{{- else if and $config.sections $config.existingConfigMap -}}
+{{- fail "deviceConfig: one of sections and existingConfigMap" -}}
+{{- end -}}
+{{- if and $sharing (or $config.content $config.existingConfigMap) -}}
+{{- fail "sharing: a device-config.yaml of yours says deviceSplitCount, deviceMemoryScaling and deviceCoreScaling itself (section nvidia); leave sharing.* as it is, or use deviceConfig.sections" -}}
+{{- end -}}
+{{- if $config.content -}}
+{{- if kindIs "string" $config.content }}{{ $config.content }}{{ else }}{{ toYaml $config.content }}{{ end -}}
+{{- else if $config.existingConfigMap -}}
+{{- else if or $config.sections $sharing (include "gpuslice.cards" .) -}}
+{{- $default := .Files.Get "files/device-config.yaml" | fromYaml -}}
+{{- toYaml (mergeOverwrite $default (dict "nvidia" $sharing) (deepCopy $config.sections)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of the ConfigMap with device-config.yaml, empty without one. */}}
+{{- define "gpuslice.deviceConfigMap" -}}
+{{- if .Values.deviceConfig.existingConfigMap }}{{ .Values.deviceConfig.existingConfigMap }}
+{{- else if include "gpuslice.deviceConfigText" . }}{{ include "gpuslice.fullname" . }}-device-config
+{{- end -}}
+{{- end -}}
+
+{{/*
+The version of resource.k8s.io in which objects are written, as auto finds it: what a server of that
+minor has on by default, or can be made to serve.
+*/}}
+{{- define "gpuslice.resourceVersion" -}}
+{{- if ne .Values.resourceApiVersion "auto" }}resource.k8s.io/{{ .Values.resourceApiVersion }}
+{{- else if include "gpuslice.since" (list . 34) }}resource.k8s.io/v1
+{{- else if include "gpuslice.since" (list . 33) }}resource.k8s.io/v1beta2
+{{- else if include "gpuslice.since" (list . 32) }}resource.k8s.io/v1beta1
+{{- else }}{{ fail "mode: dra takes Kubernetes 1.32 or newer, which serve claims with structured parameters; use mode auto or hami" }}
+{{- end -}}
+{{- end -}}
+
+{{/* Of what device-config.yaml says, not of how: both helms write it, each in its own way. */}}
+{{- define "gpuslice.deviceConfigChecksum" -}}
+{{- include "gpuslice.deviceConfigText" . | fromYaml | toJson | printf "%s %s" (include "gpuslice.deviceConfigMap" .) | sha256sum -}}
+{{- end -}}
