@@ -1,31 +1,33 @@
 """Puts the extender together as its settings say."""
 
-import structlog
+from dataclasses import replace
 
 from extender.choosing_parts import state_parts
 from extender.parts import Parts, StartError, Surroundings
 from extender.settings import ExtenderSettings
-from hami import deviceconfigfile
 from hami.deviceconfig import DeviceConfig, DeviceConfigError
-
-log = structlog.get_logger(__name__)
+from hami.deviceconfigfile import Loaded, load
+from kube.configfile import FileFigures, FileWatch
 
 
 def make_parts(surroundings: Surroundings) -> Parts:
     """Return all parts; raises `StartError`."""
-    return state_parts(device_config(surroundings.settings))(surroundings)
+    loaded = device_config(surroundings.settings)
+    surroundings.metrics.registry.register(FileFigures(loaded.states))
+    parts = state_parts(loaded.config)(surroundings)
+    return replace(parts, background=(*parts.background, FileWatch(loaded.files)))
 
 
-def device_config(settings: ExtenderSettings) -> DeviceConfig:
+def device_config(settings: ExtenderSettings) -> Loaded:
     """Return the configuration that the settings point to; raises `StartError`.
 
     Without one only NVIDIA's devices are managed, as in the shipped policy of kube-scheduler.
     """
     path = settings.device_config
     if path is None:
-        return DeviceConfig(vendors=())
+        return Loaded(DeviceConfig(vendors=()))
     try:
-        config = deviceconfigfile.read(
+        return load(
             path,
             ascend=settings.enable_ascend,
             iluvatar=settings.enable_iluvatar,
@@ -34,6 +36,3 @@ def device_config(settings: ExtenderSettings) -> DeviceConfig:
     except DeviceConfigError as error:
         message = f"--device-config: {error}"
         raise StartError(message) from error
-    for warning in config.warnings:
-        log.warning("device configuration is odd", code=warning.code, said=str(warning))
-    return config

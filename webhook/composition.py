@@ -9,13 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from gpu.names import DRIVER
-from hami import deviceconfigfile
 from hami.deviceconfig import DeviceConfig, DeviceConfigError
+from hami.deviceconfigfile import Loaded, load
 from hami.quota import quota_names
 from kube.client import Client
+from kube.configfile import FileFigures, FileWatch
 from kube.election import Elector
 from kube.events import EventRecorder
 from kube.lease import identity_of
@@ -45,8 +44,6 @@ from webhook.trimming import is_translated
 from webhook.view import ClusterView, Kind
 from webhook.waitingfigures import WaitingFigures
 
-log = structlog.get_logger(__name__)
-
 CORE_POLICIES: Final = ("default", "force", "disable")
 _ELECTION_TIMEOUT_S: Final = 2.0
 
@@ -54,7 +51,8 @@ _ELECTION_TIMEOUT_S: Final = 2.0
 def make_parts(surroundings: Surroundings) -> Parts:
     """Return all parts; raises `StartError`."""
     settings = surroundings.settings
-    config = device_config(settings)
+    loaded = device_config(settings)
+    config = loaded.config
     knowing = _Knowing.of(surroundings, config)
     writers = NodeWriters(surroundings.client)
     forward = _forward(surroundings)
@@ -97,6 +95,7 @@ def make_parts(surroundings: Surroundings) -> Parts:
     metrics.registry.register(WaitingFigures(knowing.view, prices))
     if quota is not None:
         metrics.registry.register(QuotaFigures(quota, knowing.view))
+    metrics.registry.register(FileFigures(loaded.states))
     return Parts(
         mutate=admission.mutate,
         validate=admission.validate,
@@ -107,13 +106,14 @@ def make_parts(surroundings: Surroundings) -> Parts:
             _Ended(knowing.events.close),
             _Ended(forward.close),
             templates,
+            FileWatch(loaded.files),
         ),
         services=() if quota is None else (quota.run,),
         ready_checks={"mode": knowing.mode.problem, "view": knowing.not_synced},
     )
 
 
-def device_config(settings: WebhookSettings) -> DeviceConfig:
+def device_config(settings: WebhookSettings) -> Loaded:
     """Return the configuration that the settings point to; raises `StartError`.
 
     Without one only NVIDIA's GPUs are ours: a cluster with other devices need not have HAMi's
@@ -121,9 +121,9 @@ def device_config(settings: WebhookSettings) -> DeviceConfig:
     """
     path = settings.device_config
     if path is None:
-        return DeviceConfig(vendors=())
+        return Loaded(DeviceConfig(vendors=()))
     try:
-        config = deviceconfigfile.read(
+        return load(
             path,
             ascend=settings.enable_ascend,
             iluvatar=settings.enable_iluvatar,
@@ -132,9 +132,6 @@ def device_config(settings: WebhookSettings) -> DeviceConfig:
     except DeviceConfigError as error:
         message = f"--device-config: {error}"
         raise StartError(message) from error
-    for warning in config.warnings:
-        log.warning("device configuration is odd", code=warning.code, said=str(warning))
-    return config
 
 
 def pod_rules(settings: WebhookSettings, config: DeviceConfig) -> PodRules:

@@ -31,8 +31,10 @@ from dra.nodewatch import NodeWatch
 from dra.regionreset import RegionResets
 from gpu import names
 from hami.deviceconfig import DeviceConfig
+from hami.deviceconfigfile import Loaded
 from hami.plugin.figures import OfferCollector
 from kube.config import ClientConfig
+from kube.configfile import FileFigures
 from kube.errors import KubeError
 from kube.events import EventRecorder, Regarding
 from kube.probes import ProbeServer
@@ -70,7 +72,8 @@ class CardAgent:
             on_change=self._mode_changed.set,
             on_connected=shares.reconnected,
         )
-        config = device_config(settings.device_config)
+        loaded = device_config(settings.device_config)
+        config = loaded.config
         store = RegionStore(settings.card_regions, str(settings.card_regions))
         self._resets = RegionResets(store)
         self._pods = NodePods(self._client, settings.node_name, self._resets.set)
@@ -101,7 +104,7 @@ class CardAgent:
             users=lambda: pods_left(self._client, settings.node_name),
             shares=shares,
         )
-        self._observe(config)
+        self._observe(loaded)
 
     def start(self) -> None:
         """Start everything; raises what makes a start impossible."""
@@ -119,6 +122,8 @@ class CardAgent:
         loops.run("region resets", lambda: self._resets.run(loops.stopping), wake=self._resets)
         loops.every(settings.scan_interval_s / 2, self._say)
         loops.every(settings.restore_interval_s, self._sweep)
+        for file in self._files:
+            loops.every(settings.scan_interval_s, file.look)
         if settings.mode == AUTO:
             loops.every(settings.scan_interval_s, self._mode.look, wake=self._mode_changed)
         if self._monitor is not None:
@@ -148,9 +153,12 @@ class CardAgent:
         except KubeError as error:
             log.warning("node annotations not withdrawn", reason=str(error))
 
-    def _observe(self, config: DeviceConfig) -> None:
-        settings, registry = self._settings, CollectorRegistry()
-        registry.register(OfferCollector(self._cards.current, self._cards.announcer.problem))
+    def _observe(self, loaded: Loaded) -> None:
+        settings, registry, config = self._settings, CollectorRegistry(), loaded.config
+        current = self._cards.current
+        self._files = loaded.files
+        registry.register(FileFigures(lambda: (*loaded.states(), *current.files())))
+        registry.register(OfferCollector(current, self._cards.announcer.problem))
         self._monitor = self._monitoring(config, registry) if settings.monitor else None
         self._probes = ProbeServer(
             settings.probe_address,

@@ -22,8 +22,8 @@ from gpu.links import read_links
 from gpu.model import GpuUuid, Inventory
 from gpu.nvml import Nvml
 from gpu.usage import UsageReader
-from hami import deviceconfigfile
 from hami.deviceconfig import DeviceConfig
+from hami.deviceconfigfile import Loaded, load
 from hami.plugin.announcement import RegisterFormat
 from hami.plugin.announcing import Announcer, AnnouncerRules
 from hami.plugin.configfile import ConfigFiles, NodeConfigKeeper
@@ -35,9 +35,9 @@ _LISTENS = Callable[[], None]
 _SHOWN_S: Final = 10.0
 
 
-def device_config(path: Path | None) -> DeviceConfig:
+def device_config(path: Path | None) -> Loaded:
     """Return what HAMi's file says, or what its chart renders; raises `DeviceConfigError`."""
-    return DeviceConfig() if path is None else deviceconfigfile.read(path)
+    return Loaded(DeviceConfig()) if path is None else load(path)
 
 
 class CardNode:

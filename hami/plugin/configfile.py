@@ -8,7 +8,7 @@ the one of the chart (*inline*) as a whole, as with HAMi's chart, which then mou
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,11 +24,15 @@ from hami.nodeconfig import (
     effective,
 )
 from hami.nodeconfig_reading import parse
+from kube.configfile import FileState, sha256_of
 
 log = structlog.get_logger(__name__)
 
 _BYTES_MAX: Final = 1024 * 1024
 """Of a ConfigMap (kubernetes: `pkg/apis/core/validation`)."""
+
+_NAMES: Final = {"external": "external-node-config", "inline": "node-config"}
+"""The flags that name the files."""
 
 _Stamp = tuple[str, int, int, int]
 
@@ -55,6 +59,9 @@ class NodeConfigKeeper:
         self._stamp: _Stamp | None = None
         self._has_looked, self._has_good = False, False
         self._file: NodeConfigFile | None = None
+        self._last: FileState | None = None
+        """The one that was read last, be it in force or not."""
+        self._in_use: FileState | None = None
         self._in_file: tuple[Refusal, ...] = ()
         self._in_values: tuple[Refusal, ...] = ()
         self._current: EffectiveConfig | None = None
@@ -66,6 +73,14 @@ class NodeConfigKeeper:
     def findings(self) -> tuple[Refusal, ...]:
         """Return what is wrong with the configuration as it is now; empty while it is in force."""
         return self._in_file + self._in_values
+
+    def files(self) -> tuple[FileState, ...]:
+        """Return which file is in use, if any; it is another one on the disk if that is refused."""
+        with self._lock:
+            if self.findings():
+                found = self._in_use or (self._last and replace(self._last, sha256=None))
+                return () if found is None else (replace(found, changed=True),)
+            return () if self._in_use is None else (self._in_use,)
 
     def set_labels(self, labels: Mapping[str, str]) -> bool:
         """Take the labels of the node; tell whether `current` has changed."""
@@ -98,8 +113,10 @@ class NodeConfigKeeper:
         return DEFAULT, None
 
     def _read(self, source: str, path: Path | None) -> NodeConfigFile | None:
+        self._last = None
         if path is None:
             return None
+        self._last = FileState(name=_NAMES[source], sha256=None, changed=False)
         try:
             with path.open("rb") as file:
                 content = file.read(_BYTES_MAX + 1)
@@ -108,6 +125,8 @@ class NodeConfigKeeper:
             text = content.decode()
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(path, str(error)) from error
+        self._last = replace(self._last, sha256=sha256_of(content))
+        log.info("configuration file read", file=self._last.name, sha256=self._last.sha256)
         return parse(text, source=source, serves_dra=self._serves_dra)
 
     def _apply(self) -> bool:
@@ -127,7 +146,7 @@ class NodeConfigKeeper:
             self._in_values = _told(error)
             return False
         self._in_values = ()
-        self._current = found
+        self._current, self._in_use = found, self._last
         if found != before:
             log.info(
                 "node configuration applied",

@@ -19,6 +19,7 @@ from hami.plugin import links, offering
 from hami.plugin.configfile import NodeConfigKeeper
 from hami.plugin.model import Offer
 from hami.plugin.offering import Known
+from kube.configfile import FileState
 
 log = structlog.get_logger(__name__)
 
@@ -83,6 +84,10 @@ class CurrentOffer:
     def config(self) -> EffectiveConfig | None:
         """Return the configuration; `None` while it is not known."""
         return self._keeper.current()
+
+    def files(self) -> tuple[FileState, ...]:
+        """Return which file the configuration is from, if any."""
+        return self._keeper.files()
 
     def findings(self) -> tuple[Refusal, ...]:
         """Return what is wrong with the configuration as it is now."""

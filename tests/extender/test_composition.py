@@ -15,9 +15,12 @@ import pytest
 from extender.composition import device_config
 from extender.parts import StartError
 from extender.settings import ExtenderSettings
+from kube.configfile import sha256_of
 from kube.paths import nodes, pods
+from tests.configmaps import Mount
 from tests.extender.statemachine import container, gpu, node, pod
 from tests.fakes.api_server import ServerThread, serving
+from tests.hami.chartconfig import chart_config
 from tests.patience import eventually
 
 _HOST = "127.0.0.1"
@@ -29,27 +32,53 @@ def _settings(*flags: str) -> ExtenderSettings:
 
 def test_without_a_file_nvidias_devices_are_managed(tmp_path: Path) -> None:
     """A file brings others; one that cannot be read ends the start with its name."""
-    assert device_config(_settings()).vendors == ()
+    assert device_config(_settings()).config.vendors == ()
     path = tmp_path / "device-config.yaml"
     with pytest.raises(StartError, match=r"device-config\.yaml"):
         device_config(_settings("--device-config", str(path)))
     path.write_text(
         "nvidia: {resourceCountName: nvidia.com/gpu}\nhygon: {resourceCountName: x/y}\n"
     )
-    assert {each.word for each in device_config(_settings("--device-config", str(path))).vendors}
+    assert device_config(_settings("--device-config", str(path))).config.vendors
     path.write_text("nvidia: 1\n")
     with pytest.raises(StartError):
         device_config(_settings("--device-config", str(path)))
 
 
+def test_what_the_command_runs_with_is_told(tmp_path: Path) -> None:
+    """By the hash of its file, at the start and in metrics; also that another one is there."""
+    mount = Mount(tmp_path / "config", "device-config.yaml")
+    mount.write(chart_config())
+    sha256 = sha256_of(mount.path.read_bytes())
+    with (
+        serving() as server,
+        _extender(server, tmp_path, f"--device-config={mount.path}") as (
+            port,
+            said,
+        ),
+    ):
+
+        def told() -> set[str]:
+            lines = _ask(port, "/metrics")[1].decode().splitlines()
+            return {each for each in lines if each.startswith("gpuslice_config_")}
+
+        info = f'gpuslice_config_info{{file="device-config",sha256="{sha256}"}} 1.0'
+        eventually(lambda: _ask(port, "/readyz")[0] == 200)
+        assert told() == {info, 'gpuslice_config_changed{file="device-config"} 0.0'}
+        mount.write(chart_config(defaultCores=5))
+        assert told() == {info, 'gpuslice_config_changed{file="device-config"} 1.0'}
+        assert sha256 in said.read_text()
+
+
 @contextmanager
-def _extender(server: ServerThread, tmp_path: Path) -> Iterator[tuple[int, Path]]:
+def _extender(server: ServerThread, tmp_path: Path, *flags: str) -> Iterator[tuple[int, Path]]:
     kubeconfig, said = tmp_path / "kubeconfig", tmp_path / "log"
     server.call(server.server.write_kubeconfig, kubeconfig, "extender")
     words = [
         *(sys.executable, "-m", "cli.main", "extender", "--no-leader-elect"),
         *("--kubeconfig", str(kubeconfig), "--port", "0", "--metrics-port", "0"),
         *("--metrics-address", _HOST),
+        *flags,
     ]
     with (
         said.open("w") as log,

@@ -4,12 +4,16 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from kube.config import ClientConfig
+from kube.configfile import sha256_of
 from kube.lease import identity_of
 from kube.objects import JsonObject
+from tests.configmaps import Mount
 from tests.fakes.api_server import ServerThread, serving
+from tests.hami.chartconfig import chart_config
 from tests.patience import eventually
 from tests.webhook.admitting import NAMESPACE, creation
 from tests.webhook.translating import a_container, a_pod
@@ -24,7 +28,7 @@ OWN = "gpuslice-system"
 
 
 @contextmanager
-def running(server: ServerThread, *flags: str) -> Iterator[Parts]:
+def running(server: ServerThread, *flags: str, metrics: Metrics | None = None) -> Iterator[Parts]:
     """Run all that is beside the server of reviews, until it knows what it needs."""
     token = server.call(server.server.token_for, "webhook")
     client = server.client("webhook")
@@ -33,7 +37,7 @@ def running(server: ServerThread, *flags: str) -> Iterator[Parts]:
             settings=WebhookSettings.from_arguments(["--namespace", OWN, *flags], program="test"),
             identity=ClientConfig(host=server.server.url, token=lambda: token),
             client=client,
-            metrics=Metrics(),
+            metrics=metrics or Metrics(),
             port=1,
             authorities=lambda: None,
         )
@@ -125,3 +129,19 @@ def test_nothing_is_left_running() -> None:
             pod = a_pod(a_container(gpu=1, gpumem=1000))
             eventually(lambda: not asked(parts, pod).allowed and "to-leader_0" in running_since())
         eventually(lambda: running_since() == {"api-server"})
+
+
+def test_the_configuration_in_use_is_told(tmp_path: Path) -> None:
+    """By the hash of its file, also when another one is there by now."""
+    mount = Mount(tmp_path, "device-config.yaml")
+    mount.write(chart_config())
+    labels = {"file": "device-config", "sha256": sha256_of(mount.path.read_bytes())}
+    with prepared() as server:
+        metrics = Metrics()
+        with running(server, f"--device-config={mount.path}", metrics=metrics):
+            value = metrics.registry.get_sample_value
+            assert value("gpuslice_config_info", labels) == 1
+            assert value("gpuslice_config_changed", {"file": "device-config"}) == 0
+            mount.write(chart_config(defaultCores=5))
+            assert value("gpuslice_config_info", labels) == 1
+            assert value("gpuslice_config_changed", {"file": "device-config"}) == 1

@@ -10,30 +10,13 @@ import pytest
 from hami.deviceconfig import NvidiaConfig
 from hami.nodeconfig import EffectiveConfig
 from hami.plugin.configfile import ConfigFiles, NodeConfigKeeper
+from kube.configfile import FileState, sha256_of
+from tests.configmaps import Mount
 
 
 def entry(split: Any, **target: Any) -> str:
     """Return a file of one entry."""
     return json.dumps({"nodeconfig": [{"devicesplitcount": split, **(target or {"name": "*"})}]})
-
-
-class Mount:
-    """A ConfigMap as kubelet mounts it: the files are behind a link that is replaced."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
-        self.path = folder / "..data" / "config.json"
-
-    def write(self, text: str | bytes | None) -> None:
-        """Put *text* in the place of what is there, or no file for `None`."""
-        self._count += 1
-        new = self._folder / f"..{self._count}"
-        new.mkdir(parents=True)
-        content = text.encode() if isinstance(text, str) else text
-        if content is not None:
-            (new / "config.json").write_bytes(content)
-        (self._folder / "..new").symlink_to(new.name)
-        (self._folder / "..new").replace(self._folder / "..data")
 
 
 def keeper(tmp_path: Path, **files: Any) -> NodeConfigKeeper:
@@ -153,3 +136,45 @@ def test_a_file_written_in_place(tmp_path: Path) -> None:
     os.utime(path, ns=(1, 1))
     kept.look()
     assert current(kept).split_count == 4
+
+
+def state(name: str, text: str | None, *, changed: bool = False) -> FileState:
+    """Return what is to be said of a file that says *text*."""
+    sha256 = None if text is None else sha256_of(text.encode())
+    return FileState(name=name, sha256=sha256, changed=changed)
+
+
+def test_the_file_in_force_is_told_by_its_hash(tmp_path: Path) -> None:
+    """It follows the file, by the name of the flag that names it."""
+    mount, own = Mount(tmp_path / "chart"), Mount(tmp_path / "own")
+    kept = keeper(tmp_path, inline=mount.path, external=own.path)
+    kept.look()
+    assert kept.files() == ()
+    mount.write(entry(3))
+    kept.look()
+    assert kept.files() == (state("node-config", entry(3)),)
+    own.write(entry(4))
+    kept.look()
+    assert kept.files() == (state("external-node-config", entry(4)),)
+    own.write(None)
+    mount.write(None)
+    kept.look()
+    assert kept.files() == ()
+
+
+def test_a_file_that_is_refused_is_not_the_one_in_force(tmp_path: Path) -> None:
+    """The one before is in force until the mistake is mended, or none is."""
+    mount = Mount(tmp_path)
+    mount.write(entry(0))
+    kept = keeper(tmp_path, inline=mount.path)
+    kept.look()
+    assert kept.files() == (state("node-config", None, changed=True),)
+    mount.write(entry(3))
+    kept.look()
+    assert kept.files() == (state("node-config", entry(3)),)
+    mount.write("{")
+    kept.look()
+    assert kept.files() == (state("node-config", entry(3), changed=True),)
+    mount.write(entry(3))
+    kept.look()
+    assert kept.files() == (state("node-config", entry(3)),)
