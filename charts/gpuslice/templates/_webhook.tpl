@@ -22,18 +22,19 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The mapping that device-config.yaml is, as JSON; {} where the program gets none that is known here. */}}
+{{/*
+What device-config.yaml says, as JSON; {} without one. A ConfigMap of the administrator's is read where
+helm speaks to a cluster that has it, and unknown elsewhere: then `resourceDomains` says what counts.
+*/}}
 {{- define "gpuslice.webhook.deviceConfig" -}}
-{{- $given := .Values.deviceConfig -}}
-{{- $found := dict -}}
-{{- if $given.existingConfigMap -}}
-{{- /* Known when helm speaks to a cluster that has it already. */ -}}
-{{- $map := lookup "v1" "ConfigMap" (include "gpuslice.namespace" .) $given.existingConfigMap | default dict -}}
-{{- $found = get (default dict $map.data) "device-config.yaml" | default "" | fromYaml -}}
-{{- else if $given.content -}}
-{{- $found = kindIs "string" $given.content | ternary (toString $given.content | fromYaml) $given.content -}}
-{{- else if $given.sections -}}
-{{- $found = mergeOverwrite (.Files.Get "files/device-config.yaml" | fromYaml) (deepCopy $given.sections) -}}
+{{- $text := include "gpuslice.deviceConfigText" . -}}
+{{- with .Values.deviceConfig.existingConfigMap -}}
+{{- $map := lookup "v1" "ConfigMap" (include "gpuslice.namespace" $) . | default dict -}}
+{{- $text = get (default dict $map.data) "device-config.yaml" | toString -}}
+{{- end -}}
+{{- $found := fromYaml $text -}}
+{{- if hasKey $found "Error" -}}
+{{- fail (printf "deviceConfig: no YAML: %s" $found.Error) -}}
 {{- end -}}
 {{- $settings := .Values.webhook.settings -}}
 {{- if not $settings.enableAscend }}{{ $found = omit $found "vnpus" }}{{ end -}}
@@ -41,14 +42,10 @@
 {{- toJson $found -}}
 {{- end -}}
 
-{{- define "gpuslice.webhook.hasDeviceConfig" -}}
-{{- with .Values.deviceConfig }}{{ if or .content .sections .existingConfigMap }}true{{ end }}{{ end -}}
-{{- end -}}
-
 {{/* The domains of all resources that are asked for in pods, as a JSON list. */}}
 {{- define "gpuslice.webhook.domains" -}}
 {{- $config := include "gpuslice.webhook.deviceConfig" . -}}
-{{- $domains := ternary (list) (list "nvidia.com") (hasKey (fromJson $config) "nvidia") -}}
+{{- $domains := ternary (list) (list "nvidia.com") (eq $config "{}" | not) -}}
 {{- range regexFindAll ":\"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+/[^\"/]+\"" $config -1 -}}
 {{- $domains = append $domains (trimPrefix ":\"" . | splitList "/" | first) -}}
 {{- end -}}
@@ -94,7 +91,7 @@ caBundle: {{ $webhook.tls.secret.caBundle | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Which namespaces and objects are asked about; what the administrator says only adds to it. */}}
+{{/* Which namespaces are asked about; what the administrator says only adds to it. */}}
 {{- define "gpuslice.webhook.selectors" -}}
 {{- $webhook := .Values.webhook -}}
 namespaceSelector:
@@ -115,10 +112,6 @@ namespaceSelector:
   matchLabels:
     {{- toYaml . | nindent 4 }}
   {{- end }}
-{{- with $webhook.objectSelector }}
-objectSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end -}}
 
 {{/* Of (list root has-conditions): Fail holds up other pods where no condition keeps them away. */}}

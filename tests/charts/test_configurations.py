@@ -1,0 +1,315 @@
+"""What the rendered webhook configurations have the API server ask, by release and by values."""
+
+from typing import Any
+
+import pytest
+
+from hami.deviceconfig import DeviceConfig, NvidiaConfig
+from hami.deviceconfig import parse as parse_device_config
+from hami.vendors import from_sections
+from tests.charts.rendering import NAMESPACE, Object, nested, of_kind, one, render
+from tests.charts.webhooks import (
+    CLAIMS,
+    KEYS,
+    PODS,
+    TEMPLATES,
+    claim,
+    configurations,
+    hooks,
+    is_asked,
+    template,
+)
+from tests.webhook.manifests import denial
+from tests.webhook.translating import a_container, a_pod
+from webhook.settings import WebhookSettings
+
+OLD = ["1.25.16", "1.28.3", "1.29.11-eks-56e63d8"]
+NEW = ["1.30.5-gke.100", "1.31.2-eks-1", "1.34.0", "1.36.1", "1.37.0"]
+SHARE = "share.gpuslice.io"
+FORGED = {"hami.io/vgpu-node": "n"}
+RENAMED = {
+    "resourceCountName": "example.com/card",
+    "resourceMemoryName": "example.com/card-memory",
+    "resourceCoreName": "cores.example.com/part",
+}
+
+
+def asking(key: str, kind: str = "limits", section: str = "containers") -> Object:
+    """Return a pod with a container that asks for a resource."""
+    pod = a_pod(a_container("plain"))
+    pod["spec"].setdefault(section, []).append({"name": "it", "resources": {kind: {key: "1"}}})
+    return pod
+
+
+@pytest.mark.parametrize("kubernetes", NEW)
+def test_only_what_concerns_gpus_waits_where_conditions_are_served(kubernetes: str) -> None:
+    """So a webhook that is away refuses, and pods without GPUs are created all the same."""
+    found = hooks(render(kubernetes=kubernetes))
+    assert {each["failurePolicy"] for each in found.values()} == {"Fail"}
+    for key in DeviceConfig().nvidia.keys:
+        for kind in ("limits", "requests"):
+            for section in ("containers", "initContainers"):
+                assert is_asked(found[PODS], asking(key, kind, section))
+    for pod in (a_pod(a_container("plain")), asking("cpu"), asking("hygon.com/dcunum")):
+        assert not is_asked(found[PODS], pod)
+        assert not is_asked(found[KEYS], pod)
+    forged = a_pod(a_container("plain"), annotations=FORGED)
+    assert is_asked(found[KEYS], forged)
+    assert is_asked(found[KEYS], a_pod(a_container("plain")), old=forged)
+    assert not is_asked(found[KEYS], forged, old=forged)
+
+
+@pytest.mark.parametrize("kubernetes", OLD)
+def test_without_conditions_no_pod_is_held_up(kubernetes: str) -> None:
+    """All are asked about, a webhook that is away is ignored, and kubelet's hot path is spared."""
+    found = hooks(render(kubernetes=kubernetes))
+    assert sorted(found) == [KEYS, PODS]
+    for each in found.values():
+        assert each["failurePolicy"] == "Ignore"
+        assert "matchConditions" not in each
+        assert {name for rule in each["rules"] for name in rule["resources"]} == {"pods"}
+        assert is_asked(each, a_pod(a_container("plain")))
+
+
+@pytest.mark.parametrize("kubernetes", ["1.28.3", "1.37.0"])
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_the_failure_policy_is_the_administrators(kubernetes: str, policy: str) -> None:
+    """A value of his counts for all webhooks."""
+    found = hooks(render({"webhook": {"failurePolicy": policy}}, kubernetes=kubernetes))
+    assert {each["failurePolicy"] for each in found.values()} == {policy}
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "mode", "served"),
+    [
+        ("1.33.4", "auto", False),
+        ("1.34.0", "auto", True),
+        ("1.37.0", "auto", True),
+        ("1.37.0", "dra", True),
+        ("1.37.0", "hami", False),
+    ],
+)
+def test_claims_are_asked_about_where_they_may_serve(
+    kubernetes: str, mode: str, *, served: bool
+) -> None:
+    """Nothing is registered for a kind that the server does not have, or nobody here serves."""
+    objects = render({"mode": mode}, kubernetes=kubernetes)
+    assert ({CLAIMS, TEMPLATES} <= set(hooks(objects))) is served
+    policies = {each["metadata"]["name"] for each in of_kind(objects, "ValidatingAdmissionPolicy")}
+    assert ("gpuslice-direct-claims" in policies) is served
+
+
+def test_claims_for_our_classes_are_asked_about() -> None:
+    """Also for classes that the values add, which the program is told of and the policy knows."""
+    values = {
+        "deviceClasses": {"extra": {"fast.example.com": "true"}},
+        "webhook": {"settings": {"deviceClasses": ["old.example.com"]}},
+    }
+    objects = render(values)
+    found, policy = hooks(objects), one(objects, *_DIRECT)
+    names = ("gpu.gpuslice.io", SHARE, "mig.gpuslice.io", "fast.example.com", "old.example.com")
+    for name in names:
+        item = claim("gpu.nvidia.com", name)
+        assert is_asked(found[CLAIMS], item)
+        assert is_asked(found[TEMPLATES], template(item))
+        assert denied(policy, item, hard={"limits.nvidia.com/gpu": "1"})
+    other = claim("gpu.nvidia.com")
+    assert not is_asked(found[CLAIMS], other)
+    assert not is_asked(found[TEMPLATES], template(other))
+    assert is_asked(found[TEMPLATES], template(other, "gpuslice-0123"))
+    assert not denied(policy, other, hard={"limits.nvidia.com/gpu": "1"})
+
+
+_DIRECT = ("ValidatingAdmissionPolicy", "gpuslice-direct-claims")
+
+
+def denied(
+    policy: Object, item: Object, *, hard: dict[str, str], user: str = "alice", labels: Any = None
+) -> bool:
+    """Tell whether a user may not create a claim where a quota says *hard*."""
+    said = denial(
+        policy,
+        object=item,
+        request={"resource": {"resource": "resourceclaims"}, "userInfo": {"username": user}},
+        params={"metadata": {"name": "q"}, "spec": {"hard": hard}},
+        namespaceObject={"metadata": {"name": "team", "labels": labels or {}}},
+    )
+    return said is not None
+
+
+def test_the_policy_lets_the_webhook_in_whatever_its_account_is_called() -> None:
+    """The account is in the namespace that the chart was put into."""
+    values = {
+        "namespaceOverride": "gpus",
+        "webhook": {"serviceAccount": {"create": False, "name": "hook"}},
+    }
+    policy = one(render(values), *_DIRECT)
+    hard = {"limits.nvidia.com/gpumem": "1"}
+    assert not denied(policy, claim(SHARE), hard=hard, user="system:serviceaccount:gpus:hook")
+    other = f"system:serviceaccount:{NAMESPACE}:hook"
+    assert denied(policy, claim(SHARE), hard=hard, user=other)
+    allowed = {"gpuslice.io/direct-claims": "allowed"}
+    assert not denied(policy, claim(SHARE), hard=hard, labels=allowed)
+
+
+def test_the_policy_can_be_left_out() -> None:
+    """By its value, and with the webhook, without which nobody else may make templates."""
+    for values in ({"policies": {"directClaims": False}}, {"webhook": {"enabled": False}}):
+        assert "gpuslice-direct-claims" not in {
+            each["metadata"]["name"] for each in of_kind(render(values), _DIRECT[0])
+        }
+
+
+@pytest.mark.parametrize("kubernetes", ["1.25.16", "1.37.0"])
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {},
+        {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["gpu"]}]},
+        {"matchLabels": {"tier": "gpu"}},
+        {
+            "matchExpressions": [
+                {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["kube-system"]}
+            ]
+        },
+    ],
+)
+def test_own_and_system_namespaces_are_never_asked_about(
+    kubernetes: str, selector: dict[str, Any]
+) -> None:
+    """Whatever is selected besides: the webhook must never wait for itself."""
+    values = {"webhook": {"namespaceSelector": selector, "exemptNamespaces": ["build", NAMESPACE]}}
+    objects = render(values, kubernetes=kubernetes)
+    pod = asking("nvidia.com/gpu")
+    for hook in (hooks(objects)[PODS],):
+        for name in ("kube-system", NAMESPACE, "build"):
+            labels = {"kubernetes.io/metadata.name": name, "tier": "gpu"}
+            assert not is_asked(hook, pod, namespace=labels)
+        for key in ("gpuslice.io/webhook", "hami.io/webhook"):
+            assert not is_asked(hook, pod, namespace={key: "ignore", "tier": "gpu"})
+    selectors = [each["namespaceSelector"] for each in hooks(objects).values()]
+    assert all(each == selectors[0] for each in selectors)
+
+
+def test_a_namespace_selector_narrows() -> None:
+    """Only namespaces that it selects are asked about."""
+    values = nested("webhook.namespaceSelector", {"matchLabels": {"tier": "gpu"}})
+    hook = hooks(render(values))[PODS]
+    assert is_asked(hook, asking("nvidia.com/gpu"), namespace={"tier": "gpu"})
+    assert not is_asked(hook, asking("nvidia.com/gpu"))
+
+
+def test_an_object_selector_leaves_the_guard_of_allocations() -> None:
+    """A user writes the labels of his pods, and must not get out of the guard by one."""
+    selector = {"matchExpressions": [{"key": "gpus", "operator": "DoesNotExist"}]}
+    found = hooks(render(nested("webhook.objectSelector", selector)))
+    pod = asking("nvidia.com/gpu")
+    pod["metadata"] |= {"labels": {"gpus": "no"}, "annotations": FORGED}
+    assert not is_asked(found[PODS], pod)
+    assert is_asked(found[PODS], asking("nvidia.com/gpu"))
+    assert is_asked(found[KEYS], pod)
+
+
+def sections(kind: str) -> dict[str, Any]:
+    """Return values with the renamed keys, as `sections` or as `content` of the file."""
+    if kind == "sections":
+        return {"deviceConfig": {"sections": {"nvidia": RENAMED}}}
+    if kind == "content":
+        return {"deviceConfig": {"content": {"nvidia": RENAMED}}}
+    lines = "".join(f"  {key}: {value}\n" for key, value in RENAMED.items())
+    return {"deviceConfig": {"content": f"nvidia:\n{lines}"}}
+
+
+@pytest.mark.parametrize("kind", ["sections", "content", "text"])
+def test_renamed_resources_are_asked_about_and_limited(kind: str) -> None:
+    """Conditions, the policy and the program's file have the same names of resources."""
+    objects = render(sections(kind))
+    found, policy = hooks(objects), one(objects, *_DIRECT)
+    config = device_config(objects)
+    for key in RENAMED.values():
+        assert is_asked(found[PODS], asking(key))
+        assert denied(policy, claim(SHARE), hard={f"limits.{key}": "1"})
+        assert denied(policy, claim(SHARE), hard={f"requests.{key}": "1"})
+    assert set(RENAMED.values()) <= config.nvidia.keys
+    assert not is_asked(found[PODS], asking("other.org/card"))
+    assert not denied(policy, claim(SHARE), hard={"limits.nvidia.com/gpu": "1"})
+    written = [each for each in config.nvidia.keys if each]
+    assert all(is_asked(found[PODS], asking(key)) for key in written)
+
+
+def device_config(objects: list[Object]) -> DeviceConfig:
+    """Return what the program reads of the file that it is given."""
+    text = one(objects, "ConfigMap", "gpuslice-device-config")["data"]["device-config.yaml"]
+    return parse_device_config(text, ascend=True, iluvatar=True)
+
+
+def test_other_vendors_are_asked_about_when_they_are_configured() -> None:
+    """Their pods wait for the webhook only where it has something to write into them."""
+    sections = {
+        "hygon": {"resourceCountName": "hygon.com/dcunum"},
+        "vnpus": {"configs": [{"commonWord": "A", "resourceName": "huawei.com/Ascend910A"}]},
+        "iluvatars": [{"commonWord": "B", "resourceName": "iluvatar.ai/vgpu"}],
+    }
+    values: dict[str, Any] = {"deviceConfig": {"sections": sections}}
+    found = hooks(render(values))
+    assert is_asked(found[PODS], asking("hygon.com/dcunum"))
+    assert not is_asked(found[PODS], asking("huawei.com/Ascend910A"))
+    assert not is_asked(found[PODS], asking("iluvatar.ai/vgpu"))
+    settings = {"enableAscend": True, "enableIluvatar": True}
+    found = hooks(render({**values, "webhook": {"settings": settings}}))
+    assert is_asked(found[PODS], asking("huawei.com/Ascend910A"))
+    assert is_asked(found[PODS], asking("iluvatar.ai/vgpu"))
+
+
+def test_domains_can_be_added() -> None:
+    """For a ConfigMap that the chart cannot read."""
+    values = {
+        "deviceConfig": {"existingConfigMap": "mine"},
+        "webhook": {"resourceDomains": ["example.com", "hygon.com"]},
+    }
+    found = hooks(render(values))
+    for key in ("nvidia.com/gpu", "example.com/card", "hygon.com/dcunum"):
+        assert is_asked(found[PODS], asking(key))
+
+
+def test_where_every_container_is_changed_every_pod_is_asked_about() -> None:
+    """HAMi's overwriteEnv hides GPUs from containers that ask for none; other pods may not wait."""
+    found = hooks(render({"deviceConfig": {"sections": {"nvidia": {"overwriteEnv": True}}}}))
+    assert is_asked(found[PODS], a_pod(a_container("plain")))
+    assert found[PODS]["failurePolicy"] == "Ignore"
+    assert found[KEYS]["failurePolicy"] == "Fail"
+
+
+def test_every_vendors_names_have_a_domain_that_is_found() -> None:
+    """With HAMi's own names of all vendors each resource is asked about."""
+    vendors = from_sections({}, ascend=True, iluvatar=True)
+    keys = sorted(frozenset[str]().union(*(vendor.keys for vendor in vendors)))
+    domains = sorted({key.partition("/")[0] for key in keys})
+    found = hooks(render({"webhook": {"resourceDomains": domains}}))
+    assert all(is_asked(found[PODS], asking(key)) for key in (*keys, *NvidiaConfig().keys))
+
+
+def test_reviews_go_to_the_service_at_the_programs_paths() -> None:
+    """The names fit, and the API server waits longer than the program takes."""
+    objects = render({"webhook": {"service": {"port": 8443}, "timeoutSeconds": 7}})
+    service = one(objects, "Service", "gpuslice-webhook")
+    assert [each["port"] for each in service["spec"]["ports"]] == [8443]
+    for name, hook in hooks(objects).items():
+        assert hook["clientConfig"] == {
+            "service": {
+                "namespace": NAMESPACE,
+                "name": "gpuslice-webhook",
+                "path": "/webhook" if name == PODS else "/validate",
+                "port": 8443,
+            }
+        }
+        assert hook["timeoutSeconds"] == 7 > WebhookSettings(namespace="x").time_budget_s
+        assert hook["sideEffects"] == "None"
+    assert hooks(objects)[PODS]["reinvocationPolicy"] == "IfNeeded"
+    never = hooks(render({"webhook": {"reinvocationPolicy": "Never"}}))
+    assert never[PODS]["reinvocationPolicy"] == "Never"
+
+
+def test_configurations_go_with_the_webhook() -> None:
+    """A cluster without it must not ask for it."""
+    assert not configurations(render({"webhook": {"enabled": False}}))
