@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         convert_command,
         demo_command,
         discover,
+        doctor_command,
         explain_command,
         install_command,
     )
@@ -45,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     install_command.add_parser(commands)
     demo_command.add_parser(commands)
     explain_command.add_parser(commands)
+    doctor_command.add_parser(commands)
     convert_command.add_parser(commands)
     chosen = parser.parse_args(words)
     try:
