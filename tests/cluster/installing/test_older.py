@@ -1,0 +1,42 @@
+"""The chart on an older cluster: the extender beside its scheduler, and device plugins."""
+
+import json
+from typing import Final
+
+import pytest
+
+from kube import paths
+from tests.cluster.installing import rights
+from tests.cluster.installing.release import READY_S, Release
+from tests.cluster.installing.test_claims import node_of
+from tests.cluster.scenes.cards import expect_given
+from tests.cluster.scenes.expectations import L4
+from tests.cluster.scenes.test_legacy import legacy
+from tests.patience import eventually
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+_ACCOUNTS: Final = ("gpuslice-node-agent", "gpuslice-webhook", "gpuslice-scheduler")
+
+
+def test_limits_become_pods(release: Release) -> None:
+    """HAMi's words go through webhook, second scheduler and device plugin to the container."""
+    limits = {"gpu": "1", "gpumem": "4096", "gpucores": "40"}
+    eventually(lambda: _offered(release), READY_S)
+    release.create(legacy("legacy", limits, node=node_of(release), gputype="L4"))
+    try:
+        expect_given(release.report("legacy"), {L4: ("4096m", "40")}, with_nodes=True)
+        assert release.pod("legacy")["spec"]["schedulerName"] == "hami-scheduler"
+    finally:
+        release.delete_pods("legacy")
+
+
+def _offered(release: Release) -> bool:
+    node = json.loads(release.client.get(paths.nodes(node_of(release))))
+    return int(node["status"]["allocatable"].get("nvidia.com/gpu", "0")) > 0
+
+
+def test_rights_are_those_that_are_used(release: Release) -> None:
+    """No program is refused anything."""
+    for account in _ACCOUNTS:
+        assert not rights.refused(release.cluster, account), account
