@@ -6,6 +6,7 @@
 ARG BASE
 ARG VERSION=unknown
 ARG REVISION=unknown
+ARG CREATED=1980-01-01T00:00:00Z
 
 # What builds, none of which is in the image. pip's settings (an index of one's own, a proxy, a
 # certificate) come as secrets, so that they leave no trace.
@@ -64,8 +65,10 @@ USER 65532:65532
 ENTRYPOINT ["gpuslice"]
 ARG VERSION
 ARG REVISION
+ARG CREATED
 LABEL org.opencontainers.image.title="gpuslice" \
       org.opencontainers.image.description="Shares of NVIDIA GPUs for Kubernetes" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from image.builders import TIME_S
 from image.errors import BuildError, MissingError
 
 SUITE: Final = "bookworm"
@@ -20,7 +21,7 @@ _PACKAGES: Final = ("ca-certificates", "libstdc++6", "python3-venv")
 _DOCKERFILE: Final = "FROM scratch\nADD base.tar /\n"
 
 
-def context(cache: Path, suite: str = SUITE, *, time_s: int = 0, anew: bool = False) -> Path:
+def context(cache: Path, suite: str = SUITE, *, anew: bool = False) -> Path:
     """Return a folder that builds the base image; its packages are fetched if there is none yet."""
     folder = cache / f"base-{suite}"
     archive = folder / "base.tar"
@@ -39,7 +40,7 @@ def context(cache: Path, suite: str = SUITE, *, time_s: int = 0, anew: bool = Fa
         program, "--quiet", "--variant=essential", f"--include={','.join(_PACKAGES)}",
         "--format=tar", suite, str(partial),
     ]  # fmt: skip
-    environment = {**os.environ, "TMPDIR": str(folder), "SOURCE_DATE_EPOCH": str(time_s)}
+    environment = {**os.environ, "TMPDIR": str(folder), "SOURCE_DATE_EPOCH": str(TIME_S)}
     done = subprocess.run(command, check=False, env=environment)  # noqa: S603 - what was found
     if done.returncode != 0:
         partial.unlink(missing_ok=True)

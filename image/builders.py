@@ -18,6 +18,11 @@ from image.errors import BuildError, MissingError
 KNOWN: Final = ("buildah", "podman", "docker")
 
 
+# All files have one time, whichever commit they are of: a layer that has not changed is the same
+# layer in the next image, and is not fetched again. It is the first that a ZIP file can tell.
+TIME_S: Final = 315532800
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One image to be built."""
@@ -27,8 +32,6 @@ class Order:
     dockerfile: Path
     arguments: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
-    time_s: int = 0
-    """The time of all files; seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,9 @@ class Builder:
         command = ["build", "--file", str(order.dockerfile), "--tag", order.tag]
         arguments = dict(order.arguments)
         if self.name == "docker":
-            arguments["SOURCE_DATE_EPOCH"] = str(order.time_s)
+            arguments["SOURCE_DATE_EPOCH"] = str(TIME_S)
         else:
-            command += ["--timestamp", str(order.time_s), "--layers"]
+            command += ["--timestamp", str(TIME_S), "--layers"]
         if self.name == "buildah":
             command += ["--isolation", "chroot"]
         for name, value in arguments.items():

@@ -89,9 +89,13 @@ def _build(builder: Builder, state: sources.Sources, based_on: str, path: Path) 
             context=sources.ROOT,
             tag=name,
             dockerfile=sources.ROOT / "Dockerfile",
-            arguments={"BASE": based_on, "VERSION": state.version, "REVISION": state.revision},
+            arguments={
+                "BASE": based_on,
+                "VERSION": state.version,
+                "REVISION": state.revision,
+                "CREATED": state.time,
+            },
             secrets=pipsettings.secrets(Path(folder)),
-            time_s=state.time_s,
         )
         builder.build(order)
     builder.save(name, partial)

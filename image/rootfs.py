@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from image.trim import compile_all
+from image.trim import finish
 
 _USERS: Final = (("root", 0, "/root"), ("gpuslice", 65532, "/"), ("nobody", 65534, "/"))
 
@@ -130,7 +130,7 @@ def build(root: Path, environment: Path) -> None:
     _provenance(rootfs)
     subprocess.run(["ldconfig", "-r", root], check=True)
     standard = Path(sysconfig.get_path("stdlib"))
-    compile_all(rootfs.at(standard), shown_as=standard)
+    finish(rootfs.at(standard), shown_as=standard)
 
 
 def needed(programs: Iterable[Path], environment: Path) -> Iterator[Path]:

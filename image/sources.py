@@ -1,8 +1,8 @@
 """What the image is made of, and by which commit: decides whether it has to be built again.
 
 `.dockerignore` names what a build may see, so it is also the list of what can change an image. The
-last commit that touched any of that gives the label and the time of all files; a commit that only
-touched a test leaves the image as it is, bit for bit.
+last commit that touched any of that is what the labels tell; a commit that only touched a test
+leaves the image as it is, bit for bit.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ class Sources:
     version: str
     revision: str
     """A commit, with `-dirty` at its end where files differ from it."""
-    time_s: int
-    """When that commit was made; seconds since 1970."""
+    time: str
+    """When that commit was made (RFC 3339)."""
     digest: str
     """Hexadecimal digits that change with any of the files."""
 
@@ -39,12 +39,12 @@ def read(root: Path = ROOT) -> Sources:
     for path in _files(root, names):
         content = (root / path).read_bytes()
         digest.update(f"\0{path}\0{len(content)}\0".encode() + content)
-    commit, _, time_s = _git(root, "log", "-1", "--format=%H %ct", "--", *names).partition(" ")
+    commit, _, time = _git(root, "log", "-1", "--format=%H %cI", "--", *names).partition(" ")
     changed = _git(root, "status", "--porcelain", "--", *names)
     return Sources(
         version=version(root),
         revision=f"{commit or _UNKNOWN}{'-dirty' if changed else ''}",
-        time_s=int(time_s or 0),
+        time=time,
         digest=digest.hexdigest(),
     )
 

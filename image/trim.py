@@ -37,11 +37,17 @@ def trim(tree: Path) -> None:
                 path.unlink()
         for record in packages.glob("*.dist-info/RECORD"):
             _tell_what_is_left(record, packages)
-    compile_all(tree / "lib", shown_as=tree / "lib")
+    finish(tree / "lib", shown_as=tree / "lib")
 
 
-def compile_all(tree: Path, *, shown_as: Path) -> None:
-    """Compile the modules in *tree*, which tracebacks are to name by their place in *shown_as*."""
+def finish(tree: Path, *, shown_as: Path) -> None:
+    """Make what is in *tree* no programs, and compile its modules.
+
+    Tracebacks are to name them by their places in *shown_as*.
+    """
+    for path in tree.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o644)
     done = compileall.compile_dir(
         tree,
         quiet=1,

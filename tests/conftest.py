@@ -16,6 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-charts", action="store_true", help="fail where the chart cannot be rendered"
     )
+    parser.addoption("--require-image", action="store_true", help="fail where no image was built")
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,15 @@
 """Container images written by hand, so that none is ever fetched.
 
 One layer with a static busybox makes both images; the archive has the form of `docker save`, which
-containerd imports. The sandbox image only sleeps, as the usual pause program does.
+containerd imports. The sandbox image only sleeps, as the usual pause program does. A static program
+makes an image of its own, with it at the place where Kubernetes' own images have theirs.
 """
 
 import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,25 +20,39 @@ _FILES: Final = {
     "etc/passwd": b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
     "etc/group": b"root:x:0:\nnobody:x:65534:\n",
 }
+_PROGRAMS: Final = "usr/local/bin"
 
 
 def write_archive(path: Path, busybox: Path, applets: Sequence[str]) -> None:
     """Write an archive with the busybox and the sandbox image to *path*."""
-    layer = _layer(busybox.read_bytes(), applets)
+    layer = _layer({"bin/busybox": busybox}, {f"bin/{applet}": "busybox" for applet in applets})
+    env = ["PATH=/bin"]
+    sleep = ["/bin/busybox", "sleep", "2147483647"]
+    images = {BUSYBOX: {"Cmd": ["/bin/sh"], "Env": env}, PAUSE: {"Cmd": sleep, "Env": env}}
+    _write(path, layer, images)
+
+
+def write_program_archive(path: Path, program: Path, tag: str, *, user: str = "65532") -> None:
+    """Write an archive with one image, named *tag*, that runs a static *program* as *user*."""
+    layer = _layer({f"{_PROGRAMS}/{program.name}": program}, {})
+    config = {"Entrypoint": [program.name], "Env": [f"PATH=/{_PROGRAMS}"], "User": user}
+    _write(path, layer, {tag: config})
+
+
+def _write(path: Path, layer: bytes, images: Mapping[str, Mapping[str, object]]) -> None:
     layer_name = f"{hashlib.sha256(layer).hexdigest()}/layer.tar"
-    images = {BUSYBOX: ["/bin/sh"], PAUSE: ["/bin/busybox", "sleep", "2147483647"]}
     manifest = []
     with tarfile.open(path, "w") as archive:
         _add(archive, layer_name, layer)
-        for tag, command in images.items():
-            config = _config(layer, command)
+        for tag, about in images.items():
+            config = _config(layer, about)
             config_name = f"{hashlib.sha256(config).hexdigest()}.json"
             _add(archive, config_name, config)
             manifest.append({"Config": config_name, "RepoTags": [tag], "Layers": [layer_name]})
         _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
-def _layer(busybox: bytes, applets: Sequence[str]) -> bytes:
+def _layer(programs: Mapping[str, Path], links: Mapping[str, str]) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as layer:
         for name in _FOLDERS:
@@ -47,20 +62,21 @@ def _layer(busybox: bytes, applets: Sequence[str]) -> bytes:
             layer.addfile(folder)
         for name, text in _FILES.items():
             _add(layer, name, text)
-        _add(layer, "bin/busybox", busybox, mode=0o755)
-        for applet in applets:
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+        for name, program in programs.items():
+            _add(layer, name, program.read_bytes(), mode=0o755)
+        for name, target in links.items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
             layer.addfile(link)
     return content.getvalue()
 
 
-def _config(layer: bytes, command: Sequence[str]) -> bytes:
+def _config(layer: bytes, about: Mapping[str, object]) -> bytes:
     return json.dumps(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Cmd": list(command), "Env": ["PATH=/bin"]},
+            "config": about,
             "rootfs": {
                 "type": "layers",
                 "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"],
