@@ -1,8 +1,8 @@
 """Tells the API server whom to trust when it asks our webhooks.
 
-Only the webhooks that lead to our Service are changed, each by one operation that is guarded by
-its name: others may add webhooks to a configuration of ours, and tools that apply the chart anew
-take the bundle away again, so it is put back whenever that is seen.
+Only the webhooks that lead to our Service, or to our URL, are changed, each by one operation that
+is guarded by its name: others may add webhooks to a configuration of ours, and tools that apply
+the chart anew take the bundle away again, so it is put back whenever that is seen.
 """
 
 import base64
@@ -31,9 +31,17 @@ class BundleWriter:
     """Writes a bundle into the configurations of some *names*, whichever of both kinds exist."""
 
     def __init__(
-        self, client: Client, names: Sequence[str], *, namespace: str, service_name: str
+        self,
+        client: Client,
+        names: Sequence[str],
+        *,
+        namespace: str,
+        service_name: str,
+        url: str = "",
     ) -> None:
+        """Prepare; *url* is what the paths of webhooks follow that do not name the Service."""
         self._client = client
+        self._url = url.rstrip("/")
         self._names = tuple(names)
         self._service = {"namespace": namespace, "name": service_name}
         self._problems: dict[str, str] = {"": "not written yet"}
@@ -71,11 +79,15 @@ class BundleWriter:
         operations: list[Any] = []
         for index, webhook in enumerate(configuration.get("webhooks") or ()):
             client = webhook["clientConfig"]
-            service = client.get("service") or {}
-            if self._service.items() <= service.items() and client.get("caBundle") != bundle:
+            if self._leads_here(client) and client.get("caBundle") != bundle:
                 at = f"/webhooks/{index}"
                 operations += [
                     {"op": "test", "path": f"{at}/name", "value": webhook["name"]},
                     {"op": "add", "path": f"{at}/clientConfig/caBundle", "value": bundle},
                 ]
         return operations
+
+    def _leads_here(self, client: JsonObject) -> bool:
+        if self._service.items() <= (client.get("service") or {}).items():
+            return True
+        return bool(self._url) and str(client.get("url") or "").startswith(f"{self._url}/")

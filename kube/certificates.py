@@ -10,6 +10,7 @@ Only servers import this: `cryptography` is nothing for the node agent.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Final
 
 from cryptography import x509
@@ -71,7 +72,8 @@ def facts_of(pem: bytes) -> CertificateFacts:
     certificate = _certificate(pem)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        hosts = frozenset(names.get_values_for_type(x509.DNSName))
+        addresses = names.get_values_for_type(x509.IPAddress)
+        hosts = frozenset([*names.get_values_for_type(x509.DNSName), *map(str, addresses)])
     except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
         hosts = frozenset()
     return CertificateFacts(
@@ -120,16 +122,23 @@ def make_authority(name: str, now: datetime) -> KeyPair:
 
 
 def issue(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
-    """Make a serving certificate for *hosts*; raises `CertificateError`."""
+    """Make a serving certificate for *hosts*, names or addresses; raises `CertificateError`."""
     builder = _begun(_named(hosts[0]), now, SERVING_LIFETIME)
     builder = builder.issuer_name(_certificate(authority.certificate_pem).subject)
-    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
     serving = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     leaf = x509.BasicConstraints(ca=False, path_length=None)
     builder = builder.add_extension(names, critical=False).add_extension(serving, critical=False)
     builder = builder.add_extension(leaf, critical=True)
     builder = builder.add_extension(_usage(authority=False), critical=True)
     return _signed(builder, ec.generate_private_key(ec.SECP256R1()), signer=_key(authority.key_pem))
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def _begun(subject: x509.Name, now: datetime, lifetime: timedelta) -> x509.CertificateBuilder:

@@ -17,6 +17,7 @@ import structlog
 from kube.client import Client
 from kube.errors import KubeError
 from kube.lease import Candidate, Terms, address_in
+from kube.owners import Owners, nobody
 
 __all__ = ["Elector", "Terms"]
 
@@ -39,11 +40,21 @@ class Elector:
         on_started: Callable[[], None] | None = None,
         on_stopped: Callable[[], None] | None = None,
         terms: Terms | None = None,
+        owners: Owners = nobody,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare to compete for the Lease *name*; make *identity* by `kube.lease.identity_of`."""
+        """Prepare to compete for the Lease *name*; make *identity* by `kube.lease.identity_of`.
+
+        *owners* are those of a Lease that has to be made.
+        """
         self._candidate = Candidate(
-            client, namespace=namespace, name=name, identity=identity, terms=terms, clock=clock
+            client,
+            namespace=namespace,
+            name=name,
+            identity=identity,
+            terms=terms,
+            owners=owners,
+            clock=clock,
         )
         self._on_started, self._on_stopped = on_started, on_stopped
         self._stopped = threading.Event()

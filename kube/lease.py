@@ -20,6 +20,7 @@ from typing import Any, Final
 from kube.client import Client
 from kube.errors import ConflictError, NotFoundError
 from kube.objects import JsonObject
+from kube.owners import Owners, nobody
 from kube.paths import leases
 
 _ADDRESS_MARK: Final = "@"
@@ -70,7 +71,7 @@ class _Seen:
 class Candidate:
     """One who wants the Lease; one thread calls `attempt`, any may ask."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what to hold, as whom
         self,
         client: Client,
         *,
@@ -78,15 +79,20 @@ class Candidate:
         name: str,
         identity: str,
         terms: Terms | None = None,
+        owners: Owners = nobody,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; *identity* must be this process's alone (see `identity_of`)."""
+        """Prepare; *identity* must be this process's alone (see `identity_of`).
+
+        *owners* are those of a Lease that is made here.
+        """
         self.terms = terms or Terms()
         self._client = client
         self._collection = leases(namespace)
         self._path = leases(namespace, name)
         self._metadata = {"name": name, "namespace": namespace}
         self._identity = identity
+        self._owners = owners
         self._clock = clock
         self._term: _Term | None = None
         self._seen: _Seen | None = None
@@ -152,13 +158,13 @@ class Candidate:
         return found
 
     def _create(self) -> None:
+        metadata = self._metadata | self._owners()
         sent_s = self._clock()
-        spec = self._spec({})
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": self._metadata,
-            "spec": spec,
+            "metadata": metadata,
+            "spec": self._spec({}),
         }
         try:
             made = self._client.create(self._collection, body)

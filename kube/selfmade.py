@@ -36,6 +36,7 @@ from kube.certificates import (
 from kube.client import Client
 from kube.errors import ConflictError, NotFoundError
 from kube.objects import JsonObject
+from kube.owners import Owners, nobody
 from kube.paths import resource
 
 log = structlog.get_logger(__name__)
@@ -106,9 +107,12 @@ class SelfMade:
         namespace: str,
         name: str,
         hosts: Sequence[str],
+        owners: Owners = nobody,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
+        """Prepare; *owners* are those of a Secret that is made here."""
         self._client = client
+        self._owners = owners
         self._namespace, self._name = namespace, name
         self._hosts = tuple(hosts)
         self._clock = clock
@@ -166,10 +170,11 @@ class SelfMade:
         return resource("v1", "secrets", namespace=self._namespace, name=name)
 
     def _secret(self, content: Content) -> JsonObject:
+        metadata = {"name": self._name, "namespace": self._namespace, "labels": MANAGER}
         return {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": self._name, "namespace": self._namespace, "labels": MANAGER},
+            "metadata": metadata | self._owners(),
             "type": "kubernetes.io/tls",
             "data": _data(content),
         }

@@ -16,6 +16,7 @@ from kube.backoff import Backoff
 from kube.cabundle import PLURALS, BundleWriter, configuration_path
 from kube.certificates import CertificateError, split_bundle
 from kube.client import Client
+from kube.owners import service_owner
 from kube.reflector import Change, Reflector
 from kube.selfmade import SelfMade
 from kube.tls import CertificateWatch, PairFiles, ServingContext
@@ -62,6 +63,7 @@ class Certificates:
             settings.configurations,
             namespace=settings.namespace,
             service_name=settings.service_name,
+            url=settings.custom_url,
         )
         self._writes = self_made is not None or settings.tls_ca_file is not None
         self._was_written = not self._writes
@@ -180,4 +182,5 @@ def _self_made(settings: WebhookSettings, client: Client) -> SelfMade | None:
         namespace=settings.namespace,
         name=settings.tls_secret,
         hosts=settings.hosts,
+        owners=service_owner(client, namespace=settings.namespace, name=settings.service_name),
     )

@@ -19,6 +19,7 @@ from kube.election import Elector
 from kube.events import EventRecorder
 from kube.lease import identity_of
 from kube.objects import JsonObject
+from kube.owners import service_owner
 from webhook.access import NodeWriters
 from webhook.admission import Admission
 from webhook.booking import Tariff
@@ -195,13 +196,17 @@ class _Knowing:
             registry=surroundings.metrics.registry,
         )
         view.on_connected(mode.ask_again)
+        electing = Client(
+            surroundings.identity, user_agent="gpuslice-webhook", timeout_s=_ELECTION_TIMEOUT_S
+        )
         elector = Elector(
-            Client(
-                surroundings.identity, user_agent="gpuslice-webhook", timeout_s=_ELECTION_TIMEOUT_S
-            ),
+            electing,
             namespace=settings.namespace,
             name=settings.lease_name,
             identity=identity_of(name, address(host, surroundings.port)),
+            owners=service_owner(
+                electing, namespace=settings.namespace, name=settings.service_name
+            ),
         )
         events = EventRecorder(client, component=f"{DRIVER}/webhook", host=name)
         return cls(view=view, mode=mode, elector=elector, events=events)

@@ -1,11 +1,17 @@
 """Everything an administrator can set of the webhook: flags, environment, chart values."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from kube.settings import BaseProgramSettings, Names
+
+_URL: Final = re.compile(
+    r"https://([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^?#\s]*)?"
+)
 
 
 def _sizes(words: Names) -> Names:
@@ -16,6 +22,13 @@ def _sizes(words: Names) -> Names:
     return words
 
 
+def _url(text: str) -> str:
+    if text and not _URL.fullmatch(text):
+        message = f"`{text}` is no https://host[:port][/path]"
+        raise ValueError(message)
+    return text
+
+
 class WebhookSettings(BaseProgramSettings):
     """The admission webhook and the controllers beside it."""
 
@@ -24,6 +37,9 @@ class WebhookSettings(BaseProgramSettings):
     )
     service_name: Annotated[str, Field(min_length=1)] = Field(
         "gpuslice-webhook", description="Service that the API server asks; named in certificates"
+    )
+    custom_url: Annotated[str, AfterValidator(_url)] = Field(
+        "", description="URL that the API server asks instead of the Service; named in certificates"
     )
     kubeconfig: Path | None = Field(
         None, description="credentials file; without it the pod's service account is used"
@@ -130,7 +146,8 @@ class WebhookSettings(BaseProgramSettings):
     def hosts(self) -> tuple[str, ...]:
         """Return the names that a serving certificate must hold."""
         name = f"{self.service_name}.{self.namespace}.svc"
-        return (name, f"{name}.cluster.local")
+        custom = urlsplit(self.custom_url).hostname
+        return (name, f"{name}.cluster.local", *([custom] if custom else []))
 
     @model_validator(mode="after")
     def _own_namespace_stays(self) -> "WebhookSettings":

@@ -107,6 +107,7 @@ WEBHOOK: Final = Program(
     left_out={
         "namespace": "the namespace of the release",
         "service_name": "the Service of the release",
+        "custom_url": "webhook.customUrl",
         "kubeconfig": _ACCOUNT,
         "tls": "webhook.tls",
         "tls_cert_file": "webhook.tls",

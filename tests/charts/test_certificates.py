@@ -146,3 +146,27 @@ def test_notes_of_the_administrator_stay_beside_cert_managers() -> None:
             "a": "b",
             "cert-manager.io/inject-ca-from": f"{NAMESPACE}/{NAME}",
         }
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://gate.example.com:8443/", {"dnsNames": "gate.example.com"}),
+        ("https://10.1.2.3:31998", {"ipAddresses": "10.1.2.3"}),
+        ("https://[fd00::1]:31998/hooks", {"ipAddresses": "fd00::1"}),
+    ],
+)
+def test_by_a_url_the_api_server_asks_outside_of_the_cluster(url: str, name: Any) -> None:
+    """The program is told, whose certificate is for it, and cert-manager's is as well."""
+    values: dict[str, Any] = {"mode": "dra", "webhook": {"customUrl": url}}
+    objects = render(values)
+    for each, hook in hooks(objects).items():
+        path = "/webhook" if each == "pods.gpuslice.io" else "/validate"
+        assert hook["clientConfig"] == {"url": url.rstrip("/") + path}
+    settings = settings_of(objects)
+    assert settings.custom_url == url
+    ((kind, host),) = name.items()
+    assert settings.hosts[-1] == host
+    values["webhook"]["tls"] = {"mode": "cert-manager"}
+    spec = one(render(values), "Certificate", NAME)["spec"]
+    assert host in spec[kind]

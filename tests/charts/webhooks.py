@@ -67,7 +67,8 @@ def _holds(rule: Object, labels: Mapping[str, str]) -> bool:
             return key in labels
         case "DoesNotExist":
             return key not in labels
-    raise AssertionError(rule)
+        case _:
+            raise AssertionError(rule)
 
 
 def settings_of(objects: Sequence[Object], name: str = "gpuslice-webhook") -> WebhookSettings:

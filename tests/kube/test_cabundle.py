@@ -82,6 +82,33 @@ def test_the_bundle_is_written_for_our_service_alone(client: Client) -> None:
     assert bundles(client, VALIDATING) == [ENCODED]
 
 
+def test_the_bundle_is_written_for_our_url(client: Client) -> None:
+    """Others of the same beginning are others."""
+
+    def at(name: str, url: str) -> dict[str, Any]:
+        """Return a webhook by URL."""
+        made = webhook(name)
+        made["clientConfig"] = {"url": url}
+        return made
+
+    hooks = [
+        at("a", "https://gate.example.com/webhook"),
+        at("b", "https://gate.example.com:8443/webhook"),
+        at("c", "https://gate.example.com.org/webhook"),
+        webhook("d"),
+    ]
+    configure(client, MUTATING, hooks)
+    written = BundleWriter(
+        client,
+        (NAME,),
+        namespace="gpu",
+        service_name="gate",
+        url="https://gate.example.com/",
+    )
+    written.write(BUNDLE)
+    assert bundles(client, MUTATING) == [ENCODED, None, None, ENCODED]
+
+
 def test_the_same_again_is_no_write(client: Client) -> None:
     """Nothing changes where nothing has to."""
     configure(client, MUTATING, [webhook("a")])

@@ -63,6 +63,18 @@ def test_a_strict_client_trusts_what_the_authority_signed(host: str) -> None:
         handshake(serving, authority.certificate_pem, "gate.other.svc")
 
 
+@pytest.mark.parametrize("address", ["10.1.2.3", "fd00::1"])
+def test_a_certificate_may_be_for_an_address(address: str) -> None:
+    """Clients that connect to it trust it, and those of another address do not."""
+    authority = make_authority("gate", utc_now())
+    pair = issue(authority, (*HOSTS, address), utc_now())
+    assert facts_of(pair.certificate_pem).hosts == {*HOSTS, address}
+    for host in (*HOSTS, address):
+        assert handshake(serving_with(pair), authority.certificate_pem, host)
+    with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
+        handshake(serving_with(pair), authority.certificate_pem, "10.9.9.9")
+
+
 def test_one_of_two_authorities_is_found() -> None:
     """A bundle may hold an old and a new one in any order."""
     old, new = (make_authority("gate", utc_now()) for _ in range(2))

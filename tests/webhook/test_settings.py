@@ -20,6 +20,38 @@ def test_a_certificate_is_for_the_service() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://gate.example.com", "gate.example.com"),
+        ("https://gate.example.com:31998/hooks", "gate.example.com"),
+        ("https://10.1.2.3:31998", "10.1.2.3"),
+        ("https://[fd00::1]:443/", "fd00::1"),
+    ],
+)
+def test_a_certificate_is_also_for_a_url(url: str, host: str) -> None:
+    """The API server asks there, and the replicas each other by the name of the Service."""
+    found = settings("--custom-url", url).hosts
+    assert found[-1] == host
+    assert found[:-1] == settings().hosts
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://a.example.com", "gate.example.com", "https://", "https://a b", "https://a/?b"),
+        *("https://u@a", "https://[fd00::1", "https://a:123456"),
+    ],
+)
+def test_a_url_that_the_api_server_would_refuse_is_refused(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says what it should be."""
+    with pytest.raises(SystemExit):
+        settings("--custom-url", url)
+    assert "--custom-url" in capsys.readouterr().err
+
+
 def test_sizes_are_numbers_of_mib() -> None:
     """They come with commas or one by one, and are sorted."""
     assert settings("--gpu-sizes-mib", "81559,24576", "--gpu-sizes-mib", "24576").sizes_mib == (
