@@ -1,0 +1,97 @@
+"""The ValidatingAdmissionPolicies that hold a node agent to its own node."""
+
+from typing import Any, Final
+
+import pytest
+
+from tests.charts.nodeagent import rights
+from tests.charts.rendering import Object, nested, of_kind, render
+
+SLICES: Final = "gpuslice-own-slices"
+STATUS: Final = "gpuslice-own-status"
+NODE: Final = "gpuslice-own-node"
+_WRITES: Final = {
+    "create": "CREATE",
+    "update": "UPDATE",
+    "patch": "UPDATE",
+    "delete": "DELETE",
+    "associated-node:update": "UPDATE",
+}
+
+
+def _policies(values: dict[str, Any] | None = None, **options: Any) -> dict[str, Object]:
+    found = of_kind(render(values, **options), "ValidatingAdmissionPolicy")
+    return {each["metadata"]["name"]: each for each in found if "-own-" in each["metadata"]["name"]}
+
+
+@pytest.mark.parametrize(
+    ("mode", "kubernetes", "expected"),
+    [
+        ("auto", "1.25.0", set()),
+        ("auto", "v1.29.11-eks-56e63d8", set()),
+        ("auto", "1.30.0", {NODE}),
+        ("auto", "v1.31.2+k3s1", {NODE}),
+        ("auto", "1.34.0", {NODE, SLICES, STATUS}),
+        ("auto", "1.36.0", {SLICES, STATUS}),
+        ("dra", "1.34.0", {SLICES, STATUS}),
+        ("dra", "1.37.2", {SLICES, STATUS}),
+        ("hami", "1.28.0", set()),
+        ("hami", "1.37.2", {NODE}),
+    ],
+)
+def test_policies_are_those_of_what_is_installed(
+    mode: str, kubernetes: str, expected: set[str]
+) -> None:
+    """From 1.30 on, which has them and tells the node of a pod's token; each is bound."""
+    objects = render({"mode": mode}, kubernetes=kubernetes)
+    assert set(_policies({"mode": mode}, kubernetes=kubernetes)) == expected
+    bound = {
+        each["spec"]["policyName"]: each["spec"]["validationActions"]
+        for each in of_kind(objects, "ValidatingAdmissionPolicyBinding")
+        if "-own-" in each["metadata"]["name"]
+    }
+    assert bound == {name: ["Deny"] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("mode", "kubernetes"),
+    [("auto", "1.30.0"), ("auto", "1.35.0"), ("auto", "1.37.2"), ("hami", "1.37.2")],
+)
+def test_every_right_to_write_is_narrowed(mode: str, kubernetes: str) -> None:
+    """What an agent may write in the whole cluster a policy looks at, but for events."""
+    values = {"mode": mode}
+    looked_at = {
+        (group, resource, operation)
+        for policy in _policies(values, kubernetes=kubernetes).values()
+        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for operation in rule["operations"]
+    }
+    written = {
+        (group, resource, _WRITES[verb])
+        for group, resource, verb in rights(render(values, kubernetes=kubernetes))
+        if verb in _WRITES and resource != "events" and "=" not in resource
+    }
+    assert written <= looked_at
+    assert written
+
+
+def test_policies_know_the_agent_by_the_account_that_it_runs_as() -> None:
+    """In the namespace of the release and under the name that was chosen."""
+    values = nested("kubeletPlugin.serviceAccount.name", "mine")
+    for options, user in (
+        ({"namespace": "gpus"}, "system:serviceaccount:gpus:gpuslice-node-agent"),
+        ({"values": values}, "system:serviceaccount:gpuslice-system:mine"),
+        ({"values": {"namespaceOverride": "other"}}, "system:serviceaccount:other:gpuslice-"),
+    ):
+        found = _policies(**options, kubernetes="1.35.0")  # type: ignore[arg-type]
+        assert len(found) == 3
+        for policy in found.values():
+            (condition,) = policy["spec"]["matchConditions"]
+            assert user in condition["expression"]
+
+
+def test_policies_can_be_left_out() -> None:
+    """Where somebody else narrows the rights."""
+    assert _policies(nested("policies.ownNode", False), kubernetes="1.35.0") == {}
