@@ -35,6 +35,7 @@ class Refit(Section):
     """What device plugins ask."""
 
     enabled: bool = Field(default=True, description="Whether /refit is served.")
+    accounts: list[Annotated[str, Field(min_length=1)]] = Field([])
     tls: RefitTls = Field(RefitTls(), description="Where its certificate is from.")
 
 

@@ -42,16 +42,6 @@ class Sharing(Section):
     )
 
 
-class Sharing(Section):
-    """How GPUs are shared."""
-
-    split_count: Annotated[int, Field(ge=1, le=1000)] = Field(10)
-    memory_scaling: Annotated[float, Field(gt=0, le=100)] = Field(1)
-    core_scaling: Annotated[float, Field(gt=0, le=100)] = Field(
-        1, description="The same of cores."
-    )
-
-
 class DeviceConfig(Section):
     """HAMi's device-config.yaml."""
 
@@ -123,7 +113,6 @@ class Values(Section):
     device_classes: DeviceClasses = Field(
         DeviceClasses(), description="DeviceClasses, which claims ask for."
     )
-    sharing: Sharing = Field(Sharing())
     sharing: Sharing = Field(Sharing())
     device_config: DeviceConfig = Field(DeviceConfig())
     node_configuration: NodeConfiguration = Field(NodeConfiguration())

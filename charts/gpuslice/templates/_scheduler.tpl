@@ -15,7 +15,7 @@
 {{- $_ := set $said "deviceConfig" "/etc/gpuslice/device-config/device-config.yaml" -}}
 {{- end -}}
 {{- if .Values.scheduler.refit.enabled -}}
-{{- $_ := set $said "refitAccounts" (list (include "gpuslice.user" (list . "node-agent"))) -}}
+{{- $_ := set $said "refitAccounts" (prepend .Values.scheduler.refit.accounts (include "gpuslice.user" (list . "node-agent"))) -}}
 {{- end -}}
 {{- toJson $said -}}
 {{- end -}}
@@ -157,6 +157,16 @@ extenders:
   - name: {{ . | quote }}
     ignoredByScheduler: true
   {{- end }}
+{{- end -}}
+
+{{/* The same as text, with what the administrator adds. */}}
+{{- define "gpuslice.schedulerConfigText" -}}
+{{- $text := include "gpuslice.schedulerConfig" . -}}
+{{- with .Values.scheduler.kubeScheduler.config -}}
+{{- mergeOverwrite (fromYaml $text) (deepCopy .) | toYaml -}}
+{{- else -}}
+{{- $text -}}
+{{- end -}}
 {{- end -}}
 
 {{/* kube-scheduler's image: what is said, else that of the cluster's own where its pods can be seen. */}}
