@@ -24,7 +24,7 @@ SEED ?= 1
 BUILDER ?=
 BASE ?=
 
-.PHONY: demo test check chart-tools manifests fuzz cluster e2e e2e-smoke e2e-upgrade bench bench-cluster bench-extender soak image image-base requirements clean
+.PHONY: demo test check chart-tools manifests fuzz cluster e2e e2e-smoke e2e-install e2e-upgrade bench bench-cluster bench-extender soak image image-base requirements clean
 
 demo: $(READY)
 	$(BIN)/gpuslice demo
@@ -61,6 +61,11 @@ e2e: cluster
 # The scenes in which releases differ most; see docs/scenes.md.
 e2e-smoke: cluster
 	$(BIN)/python -m tests.cluster.scenes --k8s $(K8S) --smoke
+
+# The chart installed by the real helm with the image built here; see docs/scenes.md.
+e2e-install: cluster chart-tools image
+	$(BIN)/pytest -m "cluster and not bench" --require-cluster --require-charts --k8s $(K8S) \
+	  --reruns 1 tests/cluster/installing
 
 # The control plane of 1.35 exchanged for that of 1.36, and back, over the same store.
 e2e-upgrade: $(READY)

@@ -86,11 +86,11 @@ def play(directory: Path, say: Callable[[str], None]) -> tuple[OlderRow, ...]:
 def configuration(url: str) -> JsonObject:
     """Return kube-scheduler's configuration of the chart, with the extender at *url*.
 
-    The chart is beside the code in a checkout, and inside it when installed.
+    What the chart renders is beside the code in a checkout, and inside it when installed.
     """
     here = Path(__file__).resolve().parent.parent
-    inside = here / "charts" / "extender" / "scheduler.yaml"
-    beside = here.parent / "charts" / "gpuslice" / "extender" / "scheduler.yaml"
+    inside = here / "charts" / "scheduler" / "config.yaml"
+    beside = here.parent / "manifests" / "hami" / "scheduler" / "config.yaml"
     chart = yaml.safe_load((inside if inside.is_file() else beside).read_text())
     found: JsonObject = yaml.safe_load(chart["data"]["config.yaml"])
     for each in found["extenders"]:

@@ -21,10 +21,10 @@ _TEMPLATE_GRACE_S: Final = 0.5
 
 
 def configurations_file() -> Path:
-    """Return where the chart's configurations are: beside the code, or inside it if installed."""
+    """Return where what the chart renders is: beside the code, or inside it if installed."""
     here = Path(__file__).resolve().parent.parent
     inside = here / "charts" / "webhook" / "configurations.yaml"
-    beside = here.parent / "charts" / "gpuslice" / "webhook" / "configurations.yaml"
+    beside = here.parent / "manifests" / "dra" / "webhook" / "configurations.yaml"
     return inside if inside.is_file() else beside
 
 

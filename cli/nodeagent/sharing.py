@@ -1,7 +1,7 @@
 """Whether the API server keeps shares, which decides how Nodes without a label are served.
 
 The question is the one by which GPUs are published (`dra.sharing`). It takes the right to create
-ResourceSlices, which an agent has anyway (`charts/gpuslice`: `rbac/node-agent.yaml`), and the slice
+ResourceSlices, which an agent has anyway (`charts/gpuslice`: `node-agent/rbac.yaml`), and the slice
 on trial is one of the own node and driver, as the policy `own-slices` demands. A server without
 claims keeps no shares.
 

@@ -11,7 +11,7 @@ from extender.routes import filtering
 from extender.settings import ExtenderSettings
 from hami.deviceconfig import NvidiaConfig
 
-_FOLDER = Path(__file__).parents[2] / "charts" / "gpuslice" / "extender"
+_FOLDER = Path(__file__).parents[2] / "manifests" / "hami" / "scheduler"
 
 
 def _documents(name: str) -> list[dict[str, Any]]:
@@ -19,7 +19,7 @@ def _documents(name: str) -> list[dict[str, Any]]:
 
 
 def _configuration() -> dict[str, Any]:
-    (config_map,) = _documents("scheduler.yaml")
+    (config_map,) = _documents("config.yaml")
     found: dict[str, Any] = yaml.safe_load(config_map["data"]["config.yaml"])
     return found
 
@@ -79,7 +79,6 @@ def test_the_lease_is_that_of_the_scheduler() -> None:
         ("pods/binding", {"create"}),
         ("resourcequotas", {"list", "watch"}),
         ("events", {"create", "patch"}),
-        ("tokenreviews", {"create"}),
     ],
 )
 def test_rights_are_those_of_its_requests(resource: str, verbs: set[str]) -> None:
@@ -104,10 +103,3 @@ def test_everything_is_bound_to_the_one_account() -> None:
     for binding in (each for each in documents if "roleRef" in each):
         ref = binding["roleRef"]
         assert kubernetes.match(ref["name"]) or (ref["kind"], ref["name"]) in roles
-
-
-def test_the_service_leads_to_refit() -> None:
-    """Whose port is the default."""
-    (service,) = _documents("service.yaml")
-    (port,) = service["spec"]["ports"]
-    assert port["targetPort"] == _settings().refit_port

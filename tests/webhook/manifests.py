@@ -12,7 +12,7 @@ from cel_expr_python.ext import ext_optional, ext_strings
 from kube.objects import JsonObject
 from sim.apiserver.expressions import answer_of
 
-FOLDER = Path(__file__).parents[2] / "charts" / "gpuslice" / "webhook"
+FOLDER = Path(__file__).parents[2] / "manifests" / "dra" / "webhook"
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 

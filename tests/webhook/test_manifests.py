@@ -49,7 +49,8 @@ def test_reviews_go_where_the_program_serves_and_fail_closed() -> None:
     """The names fit the settings, and a webhook that is away refuses."""
     settings = WebhookSettings(namespace=NAMESPACE)
     service = only("Service")
-    assert service["metadata"] == {"name": settings.service_name, "namespace": NAMESPACE}
+    assert service["metadata"]["name"] == settings.service_name
+    assert service["metadata"]["namespace"] == NAMESPACE
     (port,) = service["spec"]["ports"]
     assert port["targetPort"] == settings.port
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):

@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 
 from kube import paths
-from tests.cluster.installing import rights
 from tests.cluster.installing.release import READY_S, Release
 from tests.cluster.installing.test_claims import node_of
+from tests.cluster.scenes import rights
 from tests.cluster.scenes.cards import expect_given
 from tests.cluster.scenes.expectations import L4
 from tests.cluster.scenes.test_legacy import legacy
@@ -36,7 +36,7 @@ def _offered(release: Release) -> bool:
     return int(node["status"]["allocatable"].get("nvidia.com/gpu", "0")) > 0
 
 
-def test_rights_are_those_that_are_used(release: Release) -> None:
+def test_rights_suffice(release: Release) -> None:
     """No program is refused anything."""
     for account in _ACCOUNTS:
-        assert not rights.refused(release.cluster, account), account
+        assert not rights.refused(release.cluster.state.audit_log, account), account

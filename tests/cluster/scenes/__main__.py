@@ -16,6 +16,7 @@ from tests.cluster.go_modules import minors
 from tests.cluster.scenes.table import gates_of, read_table
 
 _SCENES = "tests/cluster/scenes"
+_INSTALLING = "tests/cluster/installing"
 
 
 def commands(minor: str, *, smoke: bool) -> list[list[str]]:
@@ -24,7 +25,7 @@ def commands(minor: str, *, smoke: bool) -> list[list[str]]:
     pytest += ["--require-cluster", "--k8s", minor, "--reruns", "1"]
     found = []
     if not smoke:
-        found.append([*pytest, "tests/cluster", f"--ignore={_SCENES}"])
+        found.append([*pytest, "tests/cluster", f"--ignore={_SCENES}", f"--ignore={_INSTALLING}"])
     for column in read_table().columns_of(minor):
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in gates_of(column).items())
         switched = ["--gates", gates] if gates else []

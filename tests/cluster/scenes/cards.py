@@ -18,8 +18,8 @@ from kube import paths
 from kube.client import MERGE_PATCH, Client
 from kube.config import in_cluster_config
 from kube.errors import ConflictError, ForbiddenError
-from tests.cluster.cluster import REPOSITORY, RealCluster
-from tests.cluster.scenes.driver import Driver, collection_of
+from tests.cluster.cluster import RealCluster
+from tests.cluster.scenes.driver import MANIFESTS, Driver, collection_of
 from tests.cluster.scenes.expectations import (
     LIBRARY,
     MINORS,
@@ -39,7 +39,7 @@ DRY_RUN: Final = {"dryRun": "All"}
 KUBELET_S: Final = 90.0
 """For what kubelet does at its own pace: it says every few seconds what its node has."""
 _MODE: Final = {"--mode": "device-plugin", "--monitor-interval-s": 1}
-_RIGHTS: Final = REPOSITORY / "charts" / "gpuslice" / "rbac" / "device-plugin.yaml"
+_RIGHTS: Final = MANIFESTS / "hami" / "node-agent" / "rbac-device-plugin.yaml"
 _ALLOCATION: Final = "gpuslice_gpu_allocation_info{"
 _ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
 _CARD_SPEC: Final = CardSpecStore(Path()).path.name

@@ -20,9 +20,14 @@ from tests.cluster.cluster import REPOSITORY, RealCluster
 from tests.cluster.scenes.agents import NAMESPACE, STOP_S, Agent, lay_out, port_of, start_agent
 from tests.patience import eventually
 
-_CHART: Final = REPOSITORY / "charts" / "gpuslice"
-_POLICIES: Final = _CHART / "policies"
-_CLASSES: Final = REPOSITORY / "examples" / "device-classes" / "classes.yaml"
+MANIFESTS: Final = REPOSITORY / "manifests"
+"""What the chart renders."""
+_CLASSES: Final = MANIFESTS / "dra" / "classes.yaml"
+_RIGHTS: Final = tuple(
+    MANIFESTS / "dra" / "node-agent" / f"{each}.yaml"
+    for each in ("rbac", "own-slices", "own-status")
+)
+_OF_OLDER: Final = MANIFESTS / "hami" / "node-agent" / "own-node.yaml"
 
 GPUS: Final[tuple[tuple[Mapping[str, Any], ...], ...]] = (
     (
@@ -169,7 +174,7 @@ def apply_chart(client: Client) -> None:
 def apply_rights(client: Client) -> None:
     """Create the part of it that every release takes."""
     _create(client, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}, "kind": "Namespace"})
-    _apply(client, _CHART / "rbac" / "node-agent.yaml", *sorted(_POLICIES.glob("*.yaml")))
+    _apply(client, *_RIGHTS, _OF_OLDER)
 
 
 def _apply(client: Client, *files: Path) -> None:

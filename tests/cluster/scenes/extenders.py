@@ -22,11 +22,11 @@ from kube import paths
 from kube.client import MERGE_PATCH, Client
 from kube.config import kubeconfig
 from kube.errors import KubeError, NotFoundError
-from tests.cluster.cluster import REPOSITORY, RealCluster
+from tests.cluster.cluster import RealCluster
 from tests.cluster.identities import identity_on
 from tests.cluster.kubeconfigs import write_for_token
 from tests.cluster.scenes.agents import NAMESPACE, STOP_S
-from tests.cluster.scenes.driver import collection_of
+from tests.cluster.scenes.driver import MANIFESTS, collection_of
 from tests.cluster.scenes.manifests import reporting
 from tests.patience import eventually
 
@@ -36,7 +36,7 @@ LOCK: Final = "hami.io/mutex.lock"
 PHASE: Final = "hami.io/bind-phase"
 REGISTER: Final = "hami.io/node-nvidia-register"
 _ALLOCATED: Final = "hami.io/vgpu-devices-allocated"
-_CHART: Final = REPOSITORY / "charts" / "gpuslice" / "extender"
+_CHART: Final = MANIFESTS / "hami" / "scheduler"
 _METRICS_PORT: Final = 9395
 _SCHEDULER_PORT: Final = 10260
 _TIMEOUT_S: Final = 5
@@ -163,6 +163,9 @@ def _apply_chart(client: Client) -> Manifest:
     config: Manifest = {}
     for path in sorted(_CHART.glob("*.yaml")):
         for manifest in yaml.safe_load_all(path.read_text()):
+            if manifest["kind"] == "Deployment":
+                # Processes take the place of its pod.
+                continue
             _apply(client, manifest)
             if manifest["kind"] == "ConfigMap":
                 config = yaml.safe_load(manifest["data"]["config.yaml"])

@@ -20,18 +20,20 @@ import yaml
 from kube import paths
 from kube.client import Client
 from kube.errors import NotFoundError
-from tests.cluster.cluster import REPOSITORY, RealCluster
+from tests.cluster.cluster import RealCluster
 from tests.cluster.identities import identity_on
 from tests.cluster.kubeconfigs import write_for_token
 from tests.cluster.places import node_address
 from tests.cluster.scenes.agents import NAMESPACE, STOP_S
-from tests.cluster.scenes.driver import collection_of
+from tests.cluster.scenes.driver import MANIFESTS, collection_of
 from tests.patience import eventually
 
 SERVICE: Final = "gpuslice-webhook"
 SECRET: Final = "gpuslice-webhook-tls"  # noqa: S105 - the name of one
 REPLICAS: Final = 2
-_CHART: Final = REPOSITORY / "charts" / "gpuslice" / "webhook"
+_CHART: Final = MANIFESTS / "dra" / "webhook"
+_OF_PODS: Final = ("Deployment", "PodDisruptionBudget")
+"""Processes take the place of pods here."""
 _PORT: Final = 9443
 _PROBE_PORT: Final = 9080
 _PROBE_TIMEOUT_S: Final = 5
@@ -156,6 +158,8 @@ def _manifests(*, only: str = "", but: str = "") -> Iterator[Manifest]:
         if path.name == but or (only and path.name != only):
             continue
         for manifest in yaml.safe_load_all(path.read_text()):
+            if manifest["kind"] in _OF_PODS:
+                continue
             if manifest["kind"] == "Service":
                 del manifest["spec"]["selector"]
             yield manifest
