@@ -69,7 +69,8 @@ def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-    raise AssertionError(expression)
+        case other:
+            raise AssertionError(other)
 
 
 def rights(objects: Sequence[Object], *, account: str = NAME) -> set[tuple[str, str, str]]:

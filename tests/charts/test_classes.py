@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
-from tests.charts.rendering import REPOSITORY, Object, RefusedError, nested, of_kind, render
+from tests.charts.rendering import Object, RefusedError, nested, of_kind, render
+from tests.cluster.cluster import REPOSITORY
 
 OWN: Final = {CLASS_WHOLE, CLASS_MIG, CLASS_SHARE}
 

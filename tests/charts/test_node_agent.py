@@ -18,7 +18,6 @@ from tests.charts.nodeagent import (
     settings,
 )
 from tests.charts.rendering import (
-    REPOSITORY,
     RefusedError,
     container,
     merged,
@@ -27,6 +26,7 @@ from tests.charts.rendering import (
     one,
     render,
 )
+from tests.cluster.cluster import REPOSITORY
 
 LIBRARY: Final = {"library": {"image": {"repository": "hami", "tag": "v2.9.0"}}}
 KUBELET: Final = "/var/lib/kubelet"
@@ -39,7 +39,7 @@ GPU_LABELS: Final = (
     {"nvidia.com/gpu.present": "true"},
     {"gpu": "on"},
 )
-OTHER_LABELS: Final = (
+OTHER_LABELS: Final[tuple[dict[str, str], ...]] = (
     {},
     {"kubernetes.io/hostname": "node-1"},
     {"feature.node.kubernetes.io/pci-8086.present": "true"},

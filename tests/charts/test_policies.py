@@ -85,7 +85,7 @@ def test_policies_know_the_agent_by_the_account_that_it_runs_as() -> None:
         ({"values": values}, "system:serviceaccount:gpuslice-system:mine"),
         ({"values": {"namespaceOverride": "other"}}, "system:serviceaccount:other:gpuslice-"),
     ):
-        found = _policies(**options, kubernetes="1.35.0")  # type: ignore[arg-type]
+        found = _policies(**options, kubernetes="1.35.0")
         assert len(found) == 3
         for policy in found.values():
             (condition,) = policy["spec"]["matchConditions"]
