@@ -44,8 +44,10 @@ def _folder(minor: int) -> Traversable:
 @cache
 def _registry(minor: int) -> Registry[Any]:
     definitions = json.loads((_folder(minor) / "_definitions.json").read_text())
-    registry: Registry[Any] = Registry()
-    return registry.with_resource(definitions["$id"], Resource.from_contents(definitions))
+    registry: Registry[Any] = Registry().with_resource(
+        definitions["$id"], Resource.from_contents(definitions)
+    )
+    return registry
 
 
 @cache
