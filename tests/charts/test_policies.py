@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.charts.admission import refusals, write
 from tests.charts.nodeagent import rights
 from tests.charts.rendering import Object, nested, of_kind, render
 
@@ -95,3 +96,99 @@ def test_policies_know_the_agent_by_the_account_that_it_runs_as() -> None:
 def test_policies_can_be_left_out() -> None:
     """Where somebody else narrows the rights."""
     assert _policies(nested("policies.ownNode", False), kubernetes="1.35.0") == {}
+
+
+AGENT: Final = "system:serviceaccount:gpuslice-system:gpuslice-node-agent"
+
+
+def _slice(node: str, driver: str = "gpuslice.io") -> Object:
+    return {"spec": {"driver": driver, "nodeName": node}}
+
+
+def _claim(*devices: tuple[str, str, str], **status: Any) -> Object:
+    told = [
+        {"driver": driver, "pool": pool, "device": "gpu-1", "conditions": [{"reason": reason}]}
+        for driver, pool, reason in devices
+    ]
+    return {"spec": {}, "status": {"devices": told, **status}}
+
+
+def _node(name: str, **metadata: Any) -> Object:
+    return {"metadata": {"name": name, **metadata}, "spec": {"unschedulable": True}}
+
+
+def _pod(node: str | None, **metadata: Any) -> Object:
+    bound = {"nodeName": node} if node else {}
+    return {"metadata": {"name": "p", **metadata}, "spec": {"containers": [], **bound}}
+
+
+NOTED: Final = {"annotations": {"hami.io/bind-phase": "success"}}
+_WELL: Final = ("gpuslice.io", "a", "Recovered")
+_ILL: Final = ("gpuslice.io", "a", "Xid79")
+_OTHER: Final = ("example.com", "a", "Fine")
+_NEXT: Final = ("gpuslice.io", "b", "Fine")
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "old", "new"),
+    [
+        ("resourceslices", "CREATE", None, _slice("a")),
+        ("resourceslices", "UPDATE", _slice("a"), _slice("a")),
+        ("resourceslices", "DELETE", _slice("a"), None),
+        ("resourceclaims/status", "UPDATE", _claim(), _claim(_ILL)),
+        ("resourceclaims/status", "UPDATE", _claim(_OTHER, _ILL), _claim(_OTHER, _WELL)),
+        ("nodes", "UPDATE", _node("a"), _node("a", **NOTED)),
+        ("pods", "UPDATE", _pod("a"), _pod("a", **NOTED)),
+    ],
+)
+def test_an_agent_writes_what_is_its_own(
+    resource: str, operation: str, old: Object | None, new: Object | None
+) -> None:
+    """Slices, states of devices and annotations of its node; from no other node's pod."""
+    policies = list(_policies(kubernetes="1.35.0").values())
+    own = write(resource, operation, old=old, new=new, user=AGENT, node="a")
+    assert refusals(policies, own) == []
+    for node, words in (("b", "the node agent of b writes "), (None, "has to be bound to a pod")):
+        stolen = write(resource, operation, old=old, new=new, user=AGENT, node=node)
+        assert words in " ".join(refusals(policies, stolen))
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "old", "new", "words"),
+    [
+        ("resourceslices", "CREATE", None, _slice("a", "gpu.example.com"), "gpuslice.io only"),
+        ("resourceslices", "CREATE", None, _slice("b"), "writes slices of that node only"),
+        ("resourceslices", "DELETE", _slice("b"), None, "writes slices of that node only"),
+        (
+            *("resourceclaims/status", "UPDATE", _claim(), _claim(allocation={"devices": {}})),
+            "neither allocates claims nor reserves them",
+        ),
+        (
+            *("resourceclaims/status", "UPDATE", _claim(), _claim(reservedFor=[{"name": "p"}])),
+            "neither allocates claims nor reserves them",
+        ),
+        (
+            *("resourceclaims/status", "UPDATE", _claim(_OTHER), _claim(_ILL)),
+            "writes of that node's gpuslice.io devices only",
+        ),
+        (
+            *("resourceclaims/status", "UPDATE", _claim(), _claim(_NEXT)),
+            "writes of that node's gpuslice.io devices only",
+        ),
+        ("nodes", "UPDATE", _node("b"), _node("b", **NOTED), "writes on that node and its pods"),
+        ("nodes", "UPDATE", _node("a"), _node("a", labels={"x": "y"}), "annotations only"),
+        ("nodes", "UPDATE", _node("a"), {**_node("a"), "spec": {}}, "annotations only"),
+        ("pods", "UPDATE", _pod("b"), _pod("b", **NOTED), "writes on that node and its pods"),
+        ("pods", "UPDATE", _pod(None), _pod(None, **NOTED), "writes on that node and its pods"),
+        ("pods", "UPDATE", _pod("a"), _pod("a", finalizers=["x"]), "annotations only"),
+    ],
+)
+def test_an_agent_writes_nothing_else(
+    resource: str, operation: str, old: Object | None, new: Object | None, words: str
+) -> None:
+    """Nothing of other nodes, drivers and controllers; whoever is no agent is not looked at."""
+    policies = list(_policies(kubernetes="1.35.0").values())
+    wrong = write(resource, operation, old=old, new=new, user=AGENT, node="a")
+    assert words in " ".join(refusals(policies, wrong))
+    other = write(resource, operation, old=old, new=new, user="system:kube-scheduler", node=None)
+    assert refusals(policies, other) == []
