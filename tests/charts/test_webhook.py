@@ -325,9 +325,15 @@ def test_the_service_leads_to_the_pods() -> None:
 
 
 NAMED = {
+    ("services", "gpuslice-webhook", "get"),
     ("leases", "gpuslice-webhook", "get"),
     ("leases", "gpuslice-webhook", "update"),
     ("leases", "", "create"),
+}
+SECRET = {
+    ("secrets", "gpuslice-webhook-tls", "get"),
+    ("secrets", "gpuslice-webhook-tls", "update"),
+    ("secrets", "", "create"),
 }
 
 
@@ -346,7 +352,7 @@ def test_it_changes_only_its_own_objects_and_templates() -> None:
         ("validatingwebhookconfigurations", "gpuslice", "patch"),
     }
     assert "secrets" not in {resource for resource, _, _ in found}
-    assert rights(one(objects, "Role", NAME)) >= NAMED
+    assert rights(one(objects, "Role", NAME)) == NAMED | SECRET
 
 
 def test_every_right_says_why() -> None:

@@ -100,6 +100,8 @@ def server(running: RealCluster) -> Iterator[Server]:
 COLLECTIONS = {
     "ServiceAccount": ("v1", "serviceaccounts"),
     "Service": ("v1", "services"),
+    "Deployment": ("apps/v1", "deployments"),
+    "PodDisruptionBudget": ("policy/v1", "poddisruptionbudgets"),
     "ClusterRole": ("rbac.authorization.k8s.io/v1", "clusterroles"),
     "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", "clusterrolebindings"),
     "Role": ("rbac.authorization.k8s.io/v1", "roles"),
