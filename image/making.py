@@ -45,15 +45,21 @@ def tag(root: Path = sources.ROOT) -> str:
     return f"{NAME}:{sources.version(root)}"
 
 
-def make(wishes: Wishes, archive: Path = ARCHIVE, cache: Path | None = None) -> Path:
-    """Return *archive*, built from the checkout's files first unless it is of these already."""
+def make(
+    wishes: Wishes,
+    *,
+    archive: Path = ARCHIVE,
+    cache: Path | None = None,
+    root: Path = sources.ROOT,
+) -> Path:
+    """Return *archive*, built from the files of *root* first unless it is of these already."""
     cache = cache or cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    state = sources.read()
+    state = sources.read(root)
     with _locked(cache / ".lock"):
         own = None if wishes.base else bases.context(cache, wishes.suite)
         based_on = f"{_BASE_TAG}:{bases.digest(own)[:12]}" if own else wishes.base
-        key = hashlib.sha256(f"{state} {based_on} {wishes.builder}".encode()).hexdigest()
+        key = hashlib.sha256(f"{state.identity} {based_on} {wishes.builder}".encode()).hexdigest()
         kept = cache / f"{NAME}-{key[:24]}.tar"
         if not kept.exists():
             builder = find(wishes.builder, cache)
@@ -65,12 +71,12 @@ def make(wishes: Wishes, archive: Path = ARCHIVE, cache: Path | None = None) -> 
     return archive
 
 
-def made(archive: Path = ARCHIVE) -> Path:
-    """Return *archive* if it is of the checkout's files as they are; else MissingError."""
+def made(archive: Path = ARCHIVE, *, root: Path = sources.ROOT) -> Path:
+    """Return *archive* if it is of the files of *root* as they are; else MissingError."""
     key = key_of(archive)
     if not archive.exists() or not key.exists():
         raise MissingError("the image is not built: `make image` builds it")
-    if key.read_text(encoding="utf-8") != sources.read().digest:
+    if key.read_text(encoding="utf-8") != sources.read(root).digest:
         raise MissingError("the image is of other sources: `make image` builds it anew")
     return archive
 
@@ -86,9 +92,9 @@ def _build(builder: Builder, state: sources.Sources, based_on: str, path: Path) 
     partial = path.with_name(f".{path.name}")
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         order = Order(
-            context=sources.ROOT,
+            context=state.root,
             tag=name,
-            dockerfile=sources.ROOT / "Dockerfile",
+            dockerfile=state.root / "Dockerfile",
             arguments={
                 "BASE": based_on,
                 "VERSION": state.version,

@@ -23,6 +23,7 @@ _UNKNOWN: Final = "unknown"
 class Sources:
     """The state of what the image in the checkout *root* is made of."""
 
+    root: Path
     version: str
     revision: str
     """A commit, with `-dirty` at its end where files differ from it."""
@@ -30,6 +31,11 @@ class Sources:
     """When that commit was made (RFC 3339)."""
     digest: str
     """Hexadecimal digits that change with any of the files."""
+
+    @property
+    def identity(self) -> str:
+        """Return what tells one image from another, wherever the checkout is."""
+        return f"{self.version} {self.revision} {self.digest}"
 
 
 def read(root: Path = ROOT) -> Sources:
@@ -42,6 +48,7 @@ def read(root: Path = ROOT) -> Sources:
     commit, _, time = _git(root, "log", "-1", "--format=%H %cI", "--", *names).partition(" ")
     changed = _git(root, "status", "--porcelain", "--", *names)
     return Sources(
+        root=root,
         version=version(root),
         revision=f"{commit or _UNKNOWN}{'-dirty' if changed else ''}",
         time=time,

@@ -1,41 +1,12 @@
 """Tests of what decides that the image is built again."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from image import sources
 from image.errors import MissingError
-
-
-def checkout(tmp_path: Path) -> Path:
-    """Return a git checkout of a project with one file that a build sees, and one it does not."""
-    for name, text in {
-        ".dockerignore": "# of a build\n*\n!pyproject.toml\n!gpu\n**/*.pyc\n",
-        ".gitignore": "*.pyc\n",
-        "pyproject.toml": '[project]\nversion = "1.2.3"\n',
-        "gpu/model.py": "ONE = 1\n",
-        "tests/test_model.py": "",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    git(tmp_path, "init", "--quiet")
-    commit(tmp_path)
-    return tmp_path
-
-
-def git(root: Path, *arguments: str) -> None:
-    """Run git as somebody."""
-    who = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
-    command = ["git", *who, *arguments]
-    subprocess.run(command, cwd=root, check=True)  # noqa: S603 - git with arguments of ours
-
-
-def commit(root: Path) -> None:
-    """Commit all that is there."""
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "all")
+from tests.image.checkouts import checkout, commit
 
 
 def test_version_and_commit_are_told(tmp_path: Path) -> None:
