@@ -3,30 +3,43 @@
 With --require-charts a missing program is an error rather than a line.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
 
+from tests.charts.alertcases import promtool
 from tests.charts.tools import check
 from tests.cluster.errors import MissingError
 
 _LEFT_OUT: Final = pytest.StashKey[str]()
 _HERE: Final = "tests/charts/"
+_ALERTS: Final = "tests/charts/test_alerts.py"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave this folder's tests out where a program is missing."""
-    ours = [item for item in items if item.nodeid.startswith(_HERE)]
-    if not ours:
-        return
+    alerts = [item for item in items if item.nodeid.startswith(_ALERTS)]
+    others = [item for item in items if item.nodeid.startswith(_HERE) and item not in alerts]
+    missing: list[tuple[str, list[pytest.Item]]] = []
+    for what, ours, looked in (("the chart", others, check), ("the alerts", alerts, promtool)):
+        if ours and (error := _missing(looked)) is not None:
+            if config.getoption("--require-charts"):
+                raise pytest.UsageError(str(error)) from error
+            missing.append((f"{len(ours)} tests of {what} were left out: {error}", ours))
+    left_out = [item for _, ours in missing for item in ours]
+    if left_out:
+        config.stash[_LEFT_OUT] = "\n".join(line for line, _ in missing)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _missing(look: Callable[[], object]) -> MissingError | None:
     try:
-        check()
+        look()
     except MissingError as error:
-        if config.getoption("--require-charts"):
-            raise pytest.UsageError(str(error)) from error
-        config.stash[_LEFT_OUT] = f"{len(ours)} tests of the chart were left out: {error}"
-        config.hook.pytest_deselected(items=ours)
-        items[:] = [item for item in items if item not in ours]
+        return error
+    return None
 
 
 def pytest_terminal_summary(

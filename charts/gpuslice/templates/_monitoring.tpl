@@ -9,3 +9,15 @@ prometheus.io/port: {{ index . 1 | toString | quote }}
 prometheus.io/path: /metrics
 {{- end -}}
 {{- end -}}
+
+{{/* Of (list root component): `true` where the chart installs that component. */}}
+{{- define "gpuslice.monitored" -}}
+{{- $root := index . 0 -}}
+{{- if eq (index . 1) "node-agent" -}}
+{{- if $root.Values.kubeletPlugin.enabled }}true{{ end -}}
+{{- else if eq (index . 1) "webhook" -}}
+{{- if $root.Values.webhook.enabled }}true{{ end -}}
+{{- else -}}
+{{- include "gpuslice.scheduler" $root -}}
+{{- end -}}
+{{- end -}}
