@@ -76,7 +76,7 @@ def read(registry: CollectorRegistry) -> Iterator[Exported]:
     for collector in tuple(registry._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             labels = frozenset(collector._labelnames)
-            yield Exported(collector._name, collector._type, labels)
+            yield Exported(collector._name, str(collector._type), labels)
         else:
             for family in collector.collect():
                 yield Exported(family.name, family.type, frozenset(_labels(family)))

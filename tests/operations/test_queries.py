@@ -71,6 +71,6 @@ def test_what_is_unknown_is_found(expression: str, unknown: list[str]) -> None:
 def test_sentences_are_held_to_what_is_left() -> None:
     """What was summed up has no other labels than those by which it was."""
     expression = "sum by (node) (gpuslice_prepare_total)"
-    assert names_in(expression).kept == {"node"}
+    assert names_in(expression).kept == frozenset({"node"})
     said = "{{ $labels.node }} {{ $labels.outcome }} {{ $value | humanize }}"
     assert unknown_words(said, expression, known()) == ["outcome"]
