@@ -1,13 +1,14 @@
 """Container images written by hand, so that none is ever fetched.
 
 One layer with a static busybox makes both images; the archive has the form of `docker save`, which
-containerd imports. The sandbox image only sleeps, as the usual pause program does. A static program
-makes an image of its own, with it at the place where Kubernetes' own images have theirs.
+containerd imports. The sandbox image only sleeps, as the usual pause program does. Static programs
+and other files make images of their own.
 """
 
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,23 +21,30 @@ _FILES: Final = {
     "etc/passwd": b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
     "etc/group": b"root:x:0:\nnobody:x:65534:\n",
 }
-_PROGRAMS: Final = "usr/local/bin"
+_APPLETS: Final = ("sh", "cp", "ls", "cat")
 
 
 def write_archive(path: Path, busybox: Path, applets: Sequence[str]) -> None:
     """Write an archive with the busybox and the sandbox image to *path*."""
-    layer = _layer({"bin/busybox": busybox}, {f"bin/{applet}": "busybox" for applet in applets})
+    layer = _layer({"bin/busybox": busybox.read_bytes()}, applets)
     env = ["PATH=/bin"]
     sleep = ["/bin/busybox", "sleep", "2147483647"]
     images = {BUSYBOX: {"Cmd": ["/bin/sh"], "Env": env}, PAUSE: {"Cmd": sleep, "Env": env}}
     _write(path, layer, images)
 
 
-def write_program_archive(path: Path, program: Path, tag: str, *, user: str = "65532") -> None:
-    """Write an archive with one image, named *tag*, that runs a static *program* as *user*."""
-    layer = _layer({f"{_PROGRAMS}/{program.name}": program}, {})
-    config = {"Entrypoint": [program.name], "Env": [f"PATH=/{_PROGRAMS}"], "User": user}
-    _write(path, layer, {tag: config})
+def write_files_archive(
+    path: Path, tag: str, files: Mapping[str, bytes], *, busybox: bool = False
+) -> None:
+    """Write an archive with an image *tag* of *files*, all executable, by their paths.
+
+    With *busybox* it has a shell and `cp` beside them.
+    """
+    programs = {name.lstrip("/"): content for name, content in files.items()}
+    if busybox:
+        programs["bin/busybox"] = Path(shutil.which("busybox") or "busybox").read_bytes()
+    layer = _layer(programs, _APPLETS if busybox else ())
+    _write(path, layer, {tag: {"Env": ["PATH=/usr/local/bin:/bin"]}})
 
 
 def _write(path: Path, layer: bytes, images: Mapping[str, Mapping[str, object]]) -> None:
@@ -52,7 +60,7 @@ def _write(path: Path, layer: bytes, images: Mapping[str, Mapping[str, object]])
         _add(archive, "manifest.json", json.dumps(manifest).encode())
 
 
-def _layer(programs: Mapping[str, Path], links: Mapping[str, str]) -> bytes:
+def _layer(programs: Mapping[str, bytes], applets: Sequence[str]) -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as layer:
         for name in _FOLDERS:
@@ -63,10 +71,10 @@ def _layer(programs: Mapping[str, Path], links: Mapping[str, str]) -> bytes:
         for name, text in _FILES.items():
             _add(layer, name, text)
         for name, program in programs.items():
-            _add(layer, name, program.read_bytes(), mode=0o755)
-        for name, target in links.items():
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname = tarfile.SYMTYPE, target
+            _add(layer, name, program, mode=0o755)
+        for applet in applets:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             layer.addfile(link)
     return content.getvalue()
 

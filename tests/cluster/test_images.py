@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-from tests.cluster.images import BUSYBOX, PAUSE, write_archive, write_program_archive
+from tests.cluster.images import BUSYBOX, PAUSE, write_archive, write_files_archive
 
 
 def content(archive: tarfile.TarFile, name: str) -> bytes:
@@ -35,19 +35,18 @@ def test_archive_describes_its_layer(tmp_path: Path) -> None:
             assert content(layer_archive, "bin/busybox") == b"program"
 
 
-def test_program_archive_runs_the_program(tmp_path: Path) -> None:
-    """The image of a program finds it by its name alone, and runs it as nobody."""
-    (tmp_path / "kube-scheduler").write_bytes(b"program")
-    write_program_archive(tmp_path / "image.tar", tmp_path / "kube-scheduler", "kube-scheduler:1.2")
-    with tarfile.open(tmp_path / "image.tar") as archive:
-        (image,) = json.loads(content(archive, "manifest.json"))
-        assert image["RepoTags"] == ["kube-scheduler:1.2"]
-        about = json.loads(content(archive, image["Config"]))["config"]
-        assert about == {
-            "Entrypoint": ["kube-scheduler"],
-            "Env": ["PATH=/usr/local/bin"],
-            "User": "65532",
-        }
-        with tarfile.open(fileobj=archive.extractfile(image["Layers"][0])) as layer:
-            assert layer.getmember("usr/local/bin/kube-scheduler").mode == 0o755
-            assert content(layer, "usr/local/bin/kube-scheduler") == b"program"
+def test_files_make_an_image_of_their_own(tmp_path: Path) -> None:
+    """A program is found by its name alone, and busybox is there only where it is asked for."""
+    files = {"/usr/local/bin/kube-scheduler": b"program"}
+    for busybox in (False, True):
+        path = tmp_path / "image.tar"
+        write_files_archive(path, "kube-scheduler:1.2", files, busybox=busybox)
+        with tarfile.open(path) as archive:
+            (image,) = json.loads(content(archive, "manifest.json"))
+            assert image["RepoTags"] == ["kube-scheduler:1.2"]
+            about = json.loads(content(archive, image["Config"]))["config"]
+            assert "/usr/local/bin" in about["Env"][0]
+            with tarfile.open(fileobj=archive.extractfile(image["Layers"][0])) as layer:
+                assert layer.getmember("usr/local/bin/kube-scheduler").mode == 0o755
+                assert content(layer, "usr/local/bin/kube-scheduler") == b"program"
+                assert ("bin/cp" in layer.getnames()) == busybox

@@ -11,7 +11,7 @@ from tests.cdi.elves import shared_object
 from tests.cluster.cluster import REPOSITORY, RealCluster
 from tests.cluster.components import CONTAINERD_SOCKET
 from tests.cluster.errors import MissingError
-from tests.cluster.installing.archive import write_files_archive
+from tests.cluster.images import write_files_archive
 
 ARCHIVE: Final = REPOSITORY / "build" / "gpuslice-image.tar"
 REGISTRY: Final = "gpuslice.test"
