@@ -163,3 +163,18 @@ def test_sharing_and_a_file_of_ones_own_are_refused_together() -> None:
     for given in ({"content": {"nvidia": RENAMED}}, {"existingConfigMap": "mine"}):
         with pytest.raises(RefusedError, match="deviceSplitCount"):
             render({"deviceConfig": given, "sharing": {"splitCount": 4}}, kubernetes="1.33.0")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("deviceConfig.content", "deviceConfig.content: no YAML"),
+        ("nodeConfiguration.config", "nodeConfiguration.config: no JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_before_anybody_reads_it(
+    path: str, words: str
+) -> None:
+    """A text is looked at by the chart; agents would not start, or keep what they had."""
+    with pytest.raises(RefusedError, match=words):
+        render(nested(path, "nvidia: ["), kubernetes="1.33.0")

@@ -42,7 +42,10 @@ file leaves out for zero, so `sections` are merged over a whole section of NVIDI
 {{- fail "sharing: a device-config.yaml of yours says deviceSplitCount, deviceMemoryScaling and deviceCoreScaling itself (section nvidia); leave sharing.* as it is, or use deviceConfig.sections" -}}
 {{- end -}}
 {{- if $config.content -}}
-{{- if kindIs "string" $config.content }}{{ $config.content }}{{ else }}{{ toYaml $config.content }}{{ end -}}
+{{- if kindIs "string" $config.content -}}
+{{- with (fromYaml $config.content).Error }}{{ fail (printf "deviceConfig.content: no YAML of sections: %s" .) }}{{ end -}}
+{{- $config.content -}}
+{{- else }}{{ toYaml $config.content }}{{ end -}}
 {{- else if $config.existingConfigMap -}}
 {{- else if or $config.sections $sharing (include "gpuslice.cards" .) -}}
 {{- $default := .Files.Get "files/device-config.yaml" | fromYaml -}}

@@ -49,7 +49,9 @@
 {{- define "gpuslice.agent.nodeConfigText" -}}
 {{- $config := .Values.nodeConfiguration.config -}}
 {{- if not (include "gpuslice.cards" .) -}}
-{{- else if kindIs "string" $config }}{{ $config }}
+{{- else if kindIs "string" $config -}}
+{{- with (fromJson $config).Error }}{{ if $config }}{{ fail (printf "nodeConfiguration.config: no JSON: %s" .) }}{{ end }}{{ end -}}
+{{- $config -}}
 {{- else if $config }}{{ toPrettyJson $config }}
 {{- end -}}
 {{- end -}}
