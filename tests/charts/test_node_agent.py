@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from charts.values.written import defaults
 from hami import nodeconfig_reading
 from tests.charts.nodeagent import (
     CLIENT,
@@ -555,3 +556,43 @@ def test_no_agent_is_installed_where_it_is_switched_off() -> None:
     names = {each["metadata"]["name"] for each in objects}
     assert not [name for name in names if "node-agent" in name or "-own-" in name]
     assert rights(objects) == set()
+
+
+def test_what_an_administrator_says_of_pods_is_in_them() -> None:
+    """Each word of kubeletPlugin that is Kubernetes' own is passed on."""
+    said: dict[str, Any] = {
+        "serviceAccount": {"annotations": {"example.com/role": "gpu"}},
+        "priorityClassName": "node-gpu",
+        "podAnnotations": {"example.com/note": "a"},
+        "podLabels": {"example.com/part": "agent"},
+        "nodeSelector": {"pool": "gpu"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "terminationGracePeriodSeconds": 45,
+        "securityContext": {"seLinuxOptions": {"type": "spc_t"}},
+        "resources": {"requests": {"cpu": "20m"}},
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "extraVolumes": [{"name": "mine", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "mine", "mountPath": "/mine"}],
+    }
+    objects = render({"kubeletPlugin": said, "imagePullSecrets": [{"name": "pull"}]})
+    agent = one(objects, "DaemonSet", "gpuslice-node-agent")
+    spec, program = _spec(agent), container(agent, "node-agent")
+    account = one(objects, "ServiceAccount", "gpuslice-node-agent")
+    metadata = agent["spec"]["template"]["metadata"]
+    assert account["metadata"]["annotations"] == said["serviceAccount"]["annotations"]
+    assert said["podAnnotations"].items() <= metadata["annotations"].items()
+    assert said["podLabels"].items() <= metadata["labels"].items()
+    for key in (
+        *("priorityClassName", "nodeSelector", "tolerations"),
+        "terminationGracePeriodSeconds",
+    ):
+        assert spec[key] == said[key]
+    assert spec["imagePullSecrets"] == [{"name": "pull"}]
+    assert said["securityContext"].items() <= program["securityContext"].items()
+    assert program["securityContext"]["privileged"] is True
+    assert program["resources"] == said["resources"]
+    assert said["extraEnv"][0] in program["env"]
+    assert said["extraVolumes"][0] in spec["volumes"]
+    assert said["extraVolumeMounts"][0] in program["volumeMounts"]
+    tested_above = {"enabled", "settings", "updateStrategy", "affinity", "operatorClientLabel"}
+    assert set(defaults()["kubeletPlugin"]) == set(said) | tested_above | {"extraArgs"}
