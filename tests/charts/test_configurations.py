@@ -261,6 +261,27 @@ def test_other_vendors_are_asked_about_when_they_are_configured() -> None:
     assert is_asked(found[PODS], asking("iluvatar.ai/vgpu"))
 
 
+def test_the_annotations_of_every_configured_chip_are_guarded() -> None:
+    """Of models that HAMi's default does not name as well."""
+    chips = [
+        {"commonWord": word, "chipName": word, "resourceName": f"huawei.com/{word}"}
+        for word in ("Ascend910A", "Ascend999")
+    ]
+    iluvatar = {"commonWord": "BI-V999", "chipName": "V", "resourceCountName": "iluvatar.ai/v999"}
+    sections = {"vnpus": {"configs": chips}, "iluvatars": [iluvatar]}
+    objects = render(
+        {
+            "deviceConfig": {"sections": sections},
+            "webhook": {"settings": {"enableAscend": True, "enableIluvatar": True}},
+        }
+    )
+    guard = hooks(objects)[KEYS]
+    vendors = device_config(objects).vendors
+    assert {each.word for each in vendors} == {"Ascend910A", "Ascend999", "BI-V999"}
+    for key in frozenset[str]().union(*(each.owned_keys for each in vendors)):
+        assert is_asked(guard, a_pod(a_container("plain"), annotations={key: "x"})), key
+
+
 def test_domains_can_be_added() -> None:
     """For a ConfigMap that the chart cannot read."""
     values = {

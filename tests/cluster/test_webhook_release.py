@@ -5,6 +5,7 @@ all pods with GPUs would be refused until a replica has seen that. The API serve
 it: the place of the program is taken by the part of it that writes.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from kube import paths
 from kube.cabundle import PLURALS, BundleWriter, configuration_path
 from kube.certificates import make_authority, utc_now
 from kube.client import Client
-from kube.errors import NotFoundError
+from kube.errors import ConflictError, NotFoundError
 from tests.charts.rendering import CHART, HELMS, KUBE_SCHEDULER, NAMESPACE, RELEASE, merged
 from tests.charts.tools import check, program
+from tests.charts.webhooks import PODS, is_asked
 from tests.cluster.cluster import RealCluster
 from tests.cluster.components import Options
 from tests.cluster.conftest import minor_of
@@ -115,3 +118,27 @@ def test_upgrade_and_rollback_keep_what_the_program_wrote(
         for plural in PLURALS:
             with pytest.raises(NotFoundError):
                 client.get(configuration_path(plural, RELEASE))
+
+
+def test_a_device_config_in_the_cluster_is_read(running: RealCluster, tmp_path: Path) -> None:
+    """Pods with the resources that it names wait for the webhook, and others do not."""
+    helm = Helm(running, 4, tmp_path)
+    text = "nvidia:\n  resourceCountName: example.com/card\n"
+    with running.client() as client:
+        with contextlib.suppress(ConflictError):
+            client.create(paths.namespaces(), {"metadata": {"name": NAMESPACE}})
+        client.create(
+            paths.resource("v1", "configmaps", namespace=NAMESPACE),
+            {"metadata": {"name": "mine"}, "data": {"device-config.yaml": text}},
+        )
+        config = {"deviceConfig": {"existingConfigMap": "mine"}}
+        file = tmp_path / "config.json"
+        file.write_text(json.dumps(config))
+        helm.apply("install", f"--values={file}")
+        try:
+            found = {each["name"]: each for each in hooks(client)}
+        finally:
+            helm("uninstall", RELEASE)
+    for key, asked in (("example.com/card", True), ("nvidia.com/gpu", False)):
+        spec = {"containers": [{"resources": {"limits": {key: "1"}}}]}
+        assert is_asked(found[PODS], {"metadata": {}, "spec": spec}) is asked

@@ -162,3 +162,12 @@ annotations:
 {{- end -}}
 {{- toJson $keys | replace "," ", " -}}
 {{- end -}}
+
+{{/* The annotations of Ascend chips that HAMi's default does not have, each followed by a comma. */}}
+{{- define "gpuslice.webhook.chipKeys" -}}
+{{- $known := list "Ascend310P" "Ascend910A" "Ascend910B2" "Ascend910B3" "Ascend910B4" "Ascend910B4-1" "Ascend910C" -}}
+{{- $chips := (include "gpuslice.webhook.deviceConfig" . | fromJson).vnpus -}}
+{{- range (default dict $chips).configs -}}
+{{- if not (has .commonWord $known) }}{{ printf "huawei.com/%s" .commonWord | toJson }}, {{ end -}}
+{{- end -}}
+{{- end -}}
