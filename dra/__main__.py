@@ -24,6 +24,7 @@ from kube.errors import ConfigError
 lean.imports_done()
 log = structlog.get_logger(__name__)
 
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 _START_ERRORS = (
     ConfigError,
     DamagedError,
@@ -73,9 +74,7 @@ def run(
 
 
 def _run(make: Callable[[threading.Event], Program], errors: tuple[type[Exception], ...]) -> int:
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: ended.set())
+    ended = _end_of_process()
     try:
         program = make(ended)
         program.start()
@@ -87,6 +86,24 @@ def _run(make: Callable[[threading.Event], Program], errors: tuple[type[Exceptio
     ended.wait()
     program.stop()
     return 0
+
+
+def _end_of_process() -> threading.Event:
+    """Return what a signal sets that asks the process to end; before any thread is started.
+
+    A thread waits for it. A handler would not run when the signal comes just before the main thread
+    begins to wait, as Python runs handlers between its own instructions and nothing else wakes it.
+    """
+    ended = threading.Event()
+    # Threads take this over from the one that starts them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    def wait() -> None:
+        signal.sigwait(_ENDING)
+        ended.set()
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+    return ended
 
 
 if __name__ == "__main__":

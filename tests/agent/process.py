@@ -1,5 +1,6 @@
 """A node agent that runs as a process of its own."""
 
+import contextlib
 import json
 import multiprocessing
 import time
@@ -42,6 +43,15 @@ class Agent:
     def exit_code(self) -> int | None:
         """Return how it ended: minus a signal's number, or a status; `None` while it runs."""
         return self._process.exitcode
+
+    def blocked_signals(self) -> list[int]:
+        """Return which signals each of its threads leaves to others, as the kernel writes that."""
+        lines: list[str] = []
+        for task in Path(f"/proc/{self._process.pid}/task").iterdir():
+            # It may have ended since.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                lines += (task / "status").read_text(encoding="utf-8").splitlines()
+        return [int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")]
 
     def die_at(self, point: FaultPoint) -> None:
         """Have the process killed when it reaches *point*."""

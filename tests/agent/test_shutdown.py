@@ -1,5 +1,6 @@
 """How the agent ends: everything stays that pods and the scheduler need."""
 
+import signal
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +44,16 @@ def test_sigterm_leaves_slices_and_claims(stage: Scene) -> None:
     assert sockets(stage) == set()
     assert stage.control.slices() == slices
     assert stage.host.holdings() == held(claim.uid)
+
+
+def test_sigterm_is_never_handled_between_other_things(stage: Scene) -> None:
+    """One thread waits for it, and no other may take it, at whichever moment it comes."""
+    masks = stage.started().blocked_signals()
+    assert len(masks) > 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # The kernel shows what a thread waits for by sigwait as not blocked.
+        free = [mask for mask in masks if not mask >> (number - 1) & 1]
+        assert len(free) == 1
 
 
 def test_sigterm_does_not_wait_for_a_silent_server(stage: Scene) -> None:
