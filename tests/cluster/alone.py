@@ -35,13 +35,16 @@ _STOP_S: Final = 20.0
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 
 
-def serving(minor: str, *versions: str) -> Options:
-    """Return the options of an API server that serves these *versions* of the group alone."""
+def serving(minor: str, *versions: str, gates: Mapping[str, bool] | None = None) -> Options:
+    """Return the options of an API server that serves these *versions* of the group alone.
+
+    Its feature *gates* are the release's, but for those given.
+    """
     before_v1 = minor == "1.33"
     known = _VERSIONS[1:] if before_v1 else _VERSIONS
     return Options(
         minor=minor,
-        gates={"DynamicResourceAllocation": True} if before_v1 else {},
+        gates={**({"DynamicResourceAllocation": True} if before_v1 else {}), **(gates or {})},
         apis=[f"{GROUP}/{each}" for each in versions],
         without_apis=[f"{GROUP}/{each}" for each in known if each not in versions],
         authorization="RBAC",
@@ -63,9 +66,9 @@ class Alone:
         self._agent: Popen[Any] | None = None
         self._count = 0
 
-    def serve(self, *versions: str) -> None:
+    def serve(self, *versions: str, gates: Mapping[str, bool] | None = None) -> None:
         """Replace the API server by one that serves these *versions*, with the same store."""
-        options = serving(self.cluster.options.minor, *versions)
+        options = serving(self.cluster.options.minor, *versions, gates=gates)
         state = self.cluster.state
         replace(self.cluster, components.api_server(self.cluster.assets, state, options))
 
