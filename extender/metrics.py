@@ -91,7 +91,7 @@ class Metrics:
         )
         self._slow = Histogram(
             "gpuslice_extender_binding_seconds",
-            "The same for what asks the API server.",
+            "Time from a body to its answer, for paths that ask the API server.",
             ["path"],
             buckets=_BIND_S,
             registry=registry,

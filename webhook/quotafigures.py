@@ -20,8 +20,12 @@ class QuotaFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield both for every bound of every namespace."""
         labels = ["namespace", "quota", "key"]
-        used = GaugeMetricFamily("gpuslice_quota_used", "What a GPU quota counts.", labels=labels)
-        limit = GaugeMetricFamily("gpuslice_quota_limit", "What it allows.", labels=labels)
+        used = GaugeMetricFamily(
+            "gpuslice_quota_used", "Amount of GPUs that a quota counts.", labels=labels
+        )
+        limit = GaugeMetricFamily(
+            "gpuslice_quota_limit", "Amount of GPUs that a quota allows.", labels=labels
+        )
         for each in self._quota.figures(self._view.namespaces_with_quotas()):
             values = [each.namespace, each.quota, each.key]
             used.add_metric(values, each.used)

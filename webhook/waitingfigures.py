@@ -76,14 +76,22 @@ class WaitingFigures(Collector):
         )
         yield _family(
             "gpuslice_waiting_since_timestamp_seconds",
-            "When the oldest of both was made.",
+            "When the oldest pod or claim was made that waits.",
             found,
             lambda each: each.since_s,
         )
         for name, text, key in (
-            ("gpuslice_waiting_memory_mib", "Memory that they ask for, in MiB.", nvidia.memory),
-            ("gpuslice_waiting_cores_percent", "Compute that they ask for.", nvidia.cores),
-            ("gpuslice_waiting_devices", "GPUs or shares that they ask for.", nvidia.count),
+            (
+                "gpuslice_waiting_memory_mib",
+                "Memory that what waits asks for, in MiB.",
+                nvidia.memory,
+            ),
+            (
+                "gpuslice_waiting_cores_percent",
+                "Compute that what waits asks for, in percent.",
+                nvidia.cores,
+            ),
+            ("gpuslice_waiting_devices", "GPUs or shares that what waits asks for.", nvidia.count),
         ):
             yield _family(name, text, found, partial(_amount, key))
 

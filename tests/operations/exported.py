@@ -33,20 +33,23 @@ from webhook.quotafigures import QuotaFigures
 from webhook.waitingfigures import WaitingFigures
 
 DEVICE: Final = ("node", "device_uuid", "device_index", "device_type", "zone")
-HAMI_OF_EXTENDER: Final[Mapping[str, tuple[str, ...]]] = {
-    **{family.name: (*DEVICE, *family.labels) for family in figures._DEVICE_FAMILIES},
-    "hami_node_gpu_mig_instance_info": (
-        *("node", "device_uuid", "device_index", "mig_uuid", "profile", "gpu_instance_id"),
-        *("compute_instance_id", "placement_start", "placement_size", "zone"),
+POD: Final = ("namespace", "node", "pod", "container_index", "device_uuid", "zone")
+INSTANCE: Final = (
+    *("node", "device_uuid", "device_index", "mig_uuid", "profile", "gpu_instance_id"),
+    *("compute_instance_id", "placement_start", "placement_size", "zone"),
+)
+HAMI_OF_EXTENDER: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    *((each.name, each.help, (*DEVICE, *each.labels)) for each in figures._DEVICE_FAMILIES),
+    ("hami_node_gpu_mig_instance_info", "An instance that was made.", INSTANCE),
+    (
+        "hami_resource_quota_used",
+        "What a quota counts.",
+        ("namespace", "quota_name", "limit", "zone"),
     ),
-    "hami_resource_quota_used": ("namespace", "quota_name", "limit", "zone"),
-    "hami_resource_quota_limit": ("namespace", "quota_name", "zone"),
-    **{
-        name: ("namespace", "node", "pod", "container_index", "device_uuid", "zone")
-        for name, _, _ in figures._POD_FAMILIES
-    },
-}
-"""They are written as text, piece by piece."""
+    ("hami_resource_quota_limit", "What a quota allows.", ("namespace", "quota_name", "zone")),
+    *((name, text, POD) for name, text, _ in figures._POD_FAMILIES),
+)
+"""They are written as text, piece by piece; `test_figures` of the extender has their labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Exported:
     name: str
     """Of the family: that of a counter is without `_total`."""
     kind: str
+    text: str
     labels: frozenset[str]
 
     def series(self) -> dict[str, frozenset[str]]:
@@ -76,10 +80,12 @@ def read(registry: CollectorRegistry) -> Iterator[Exported]:
     for collector in tuple(registry._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             labels = frozenset(collector._labelnames)
-            yield Exported(collector._name, str(collector._type), labels)
+            kind, text = str(collector._type), collector._documentation
+            yield Exported(collector._name, kind, text, labels)
         else:
             for family in collector.collect():
-                yield Exported(family.name, family.type, frozenset(_labels(family)))
+                labels = frozenset(_labels(family))
+                yield Exported(family.name, family.type, family.documentation, labels)
 
 
 def _labels(family: Any) -> Iterable[str]:
@@ -93,10 +99,10 @@ def _conditions(registry: CollectorRegistry) -> None:
 
 
 def _monitor() -> Iterator[Exported]:
-    for name, _, labels in FAMILIES:
-        yield Exported(name, "gauge", frozenset(labels))
-    for name, _, labels in NEW:
-        yield Exported(name, "gauge", frozenset(labels) | {"zone"})
+    for name, text, labels in FAMILIES:
+        yield Exported(name, "gauge", text, frozenset(labels))
+    for name, text, labels in NEW:
+        yield Exported(name, "gauge", text, frozenset(labels) | {"zone"})
 
 
 def claim_agent() -> list[Exported]:
@@ -136,7 +142,7 @@ def extender() -> list[Exported]:
     metrics = ExtenderMetrics()
     StateMetrics(metrics.registry)
     metrics.registry.register(FileFigures(tuple))
-    hami = [Exported(n, "gauge", frozenset(s)) for n, s in HAMI_OF_EXTENDER.items()]
+    hami = [Exported(n, "gauge", text, frozenset(s)) for n, text, s in HAMI_OF_EXTENDER]
     return [*read(metrics.registry), *hami]
 
 
