@@ -20,7 +20,7 @@ from typing import Any, Final
 from kube.client import Client
 from kube.errors import ConflictError, NotFoundError
 from kube.objects import JsonObject
-from kube.owners import Owners, nobody
+from kube.owners import Owners, kept, nobody
 from kube.paths import leases
 
 _ADDRESS_MARK: Final = "@"
@@ -93,6 +93,7 @@ class Candidate:
         self._metadata = {"name": name, "namespace": namespace}
         self._identity = identity
         self._owners = owners
+        self._last_owners: JsonObject = {}
         self._clock = clock
         self._term: _Term | None = None
         self._seen: _Seen | None = None
@@ -158,7 +159,7 @@ class Candidate:
         return found
 
     def _create(self) -> None:
-        metadata = self._metadata | self._owners()
+        metadata = self._metadata | (self._owners() or self._last_owners)
         sent_s = self._clock()
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -201,6 +202,7 @@ class Candidate:
 
     def _note(self, lease: JsonObject) -> _Seen:
         """Remember when this state of *lease* was first seen."""
+        self._last_owners = kept(lease["metadata"])
         spec = _spec_of(lease)
         holder = spec.get("holderIdentity")
         holder = holder if isinstance(holder, str) else ""

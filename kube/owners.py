@@ -4,6 +4,9 @@ What is made at run time is in no chart, so an uninstalled release would leave i
 is the one object of a program that is there as long as the release is and in the same namespace,
 which owners have to be; once it is gone Kubernetes deletes what names it as an owner. Where the
 Service cannot be read the object stays by itself: it must not fail for that.
+
+While a release is uninstalled its programs still run for some seconds, and make what has just been
+deleted again. So what had an owner gets the same one (`kept`), and is deleted once more.
 """
 
 import json
@@ -25,6 +28,12 @@ Owners = Callable[[], JsonObject]
 def nobody() -> JsonObject:
     """Return that there is no owner."""
     return {}
+
+
+def kept(metadata: JsonObject) -> JsonObject:
+    """Return what the *metadata* of an object say of its owners."""
+    found = metadata.get("ownerReferences")
+    return {"ownerReferences": found} if found else {}
 
 
 def service_owner(client: Client, *, namespace: str, name: str) -> Owners:

@@ -36,7 +36,7 @@ from kube.certificates import (
 from kube.client import Client
 from kube.errors import ConflictError, NotFoundError
 from kube.objects import JsonObject
-from kube.owners import Owners, nobody
+from kube.owners import Owners, kept, nobody
 from kube.paths import resource
 
 log = structlog.get_logger(__name__)
@@ -113,6 +113,7 @@ class SelfMade:
         """Prepare; *owners* are those of a Secret that is made here."""
         self._client = client
         self._owners = owners
+        self._last_owners: JsonObject = {}
         self._namespace, self._name = namespace, name
         self._hosts = tuple(hosts)
         self._clock = clock
@@ -147,6 +148,7 @@ class SelfMade:
             log.info("certificates made", name=self._name)
             return wanted
         secret = json.loads(said)
+        self._last_owners = kept(secret["metadata"])
         held = _content(secret)
         if held is None and not _is_ours(secret):
             message = f"Secret {self._namespace}/{self._name} is not one that was made here"
@@ -174,7 +176,7 @@ class SelfMade:
         return {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": metadata | self._owners(),
+            "metadata": metadata | (self._owners() or self._last_owners),
             "type": "kubernetes.io/tls",
             "data": _data(content),
         }

@@ -191,6 +191,13 @@ def test_own_and_system_namespaces_are_never_asked_about(
     assert all(each == selectors[0] for each in selectors)
 
 
+def test_the_namespace_that_is_exempt_is_the_one_the_pods_are_in() -> None:
+    """Not that of the release, when another is given."""
+    for hook in hooks(render({"namespaceOverride": "gpus"})).values():
+        expressions = hook["namespaceSelector"]["matchExpressions"]
+        assert expressions[0]["values"] == ["kube-system", "gpus"]
+
+
 def test_a_namespace_selector_narrows() -> None:
     """Only namespaces that it selects are asked about."""
     values = nested("webhook.namespaceSelector", {"matchLabels": {"tier": "gpu"}})

@@ -9,7 +9,7 @@ from kube.client import Client
 from kube.config import ClientConfig
 from kube.election import Elector
 from kube.errors import KubeError
-from kube.lease import identity_of
+from kube.lease import Candidate, identity_of
 from kube.objects import JsonObject
 from kube.owners import Owners, nobody, service_owner
 from kube.paths import leases, namespaces, resource
@@ -67,6 +67,20 @@ def test_what_is_made_goes_with_its_owners(client: Client) -> None:
     for path in PATHS:
         client.delete(path)
     assert make_all(client, nobody) == [[], []]
+
+
+def test_what_is_deleted_is_made_again_for_its_owners(client: Client) -> None:
+    """A program that ends beside its release leaves nothing that Kubernetes would not delete."""
+    make_all(client, lambda: {"ownerReferences": [OWNER]})
+    made = SelfMade(client, namespace=NAMESPACE, name="tls", hosts=["gate.gpu.svc"])
+    lease = Candidate(client, namespace=NAMESPACE, name="lead", identity="other")
+    made()
+    lease.attempt()
+    for path in PATHS:
+        client.delete(path)
+    made()
+    lease.attempt()
+    assert [owners_of(client, path) for path in PATHS] == [[OWNER], [OWNER]]
 
 
 def asking(answers: list[Callable[[Exchange], None]]) -> list[JsonObject | str]:
