@@ -38,6 +38,7 @@ from kube.objects import JsonObject
 _OURS: Final = {"labelSelector": f"{NAME_LABEL}={OURS},{COMPONENT_LABEL}={NODE_AGENT}"}
 _OVERDUE: Final = timedelta(hours=15)
 """Times of questions name no zone: what is older is old in each of them."""
+_POLICIES: Final = ("-own-slices", "-own-node", "-own-status")
 _LOGS: Final = "`kubectl describe` and `kubectl logs` of these pods say why"
 
 
@@ -141,7 +142,7 @@ def slice_policy(cluster: Cluster) -> Verdict:
     if not gpu_nodes(cluster):
         return skipped("no node with GPUs is known")
     path = paths.resource("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
-    found = [name_of(each) for each in cluster.items(path) if name_of(each).startswith(OURS)]
+    found = [name for each in cluster.items(path) if (name := name_of(each)).endswith(_POLICIES)]
     if found:
         return ok(f"{counted(len(found), 'policy binding')} of ours: {listed(found)}")
     return warning(

@@ -24,6 +24,7 @@ MODE_LABEL: Final = "gpuslice.io/node-mode"
 DEVICE_PLUGIN: Final = "device-plugin"
 _LABELS: Final = {
     "nvidia.com/gpu.present": "true",
+    "gpu": "on",
     "feature.node.kubernetes.io/pci-10de.present": "true",
     "feature.node.kubernetes.io/pci-0302_10de.present": "true",
     "feature.node.kubernetes.io/pci-0300_10de.present": "true",

@@ -18,7 +18,7 @@ from cli.doctor.cluster.view import WEBHOOK, Cluster, is_ready
 from cli.doctor.model import Check, Verdict, counted, failed, ok, skipped, unknown, warning
 from cli.doctor.release import release_of
 from kube import paths
-from kube.errors import ApiError, ForbiddenError, KubeError, ServerError
+from kube.errors import ApiError, KubeError, ServerError
 from kube.objects import JsonObject
 
 _CONDITIONS_SINCE: Final = 30
@@ -120,7 +120,7 @@ def answers(cluster: Cluster) -> Verdict:
             raise
         remedy = "see webhook-endpoints and webhook-certificate, and whether the API server's "
         return failed(error.message, f"{remedy}network reaches the Service")
-    except ForbiddenError as error:
+    except ApiError as error:
         return _refused(error)
     return _judged(made)
 

@@ -13,6 +13,7 @@ from gpu.names import DRIVER
 from kube.errors import KubeError
 
 ETC: Final = "/etc/cdi"
+_ELSEWHERE: Final = "name another with --cdi-directory, and to the runtime"
 _YOUNG_S: Final = 900.0
 """An agent sweeps every ten minutes, and a claim may be read before it is listed."""
 
@@ -21,22 +22,26 @@ def directories(node: Node) -> Verdict:
     """Look whether the agent's directory can be used, and whether the usual ones are there."""
     ours = node.shared(node.cdi_directory)
     if not ours.is_dir():
-        parent = ours.parent
-        if not parent.is_dir():
-            said = f"neither {node.cdi_directory} nor its parent is there"
-            return failed(said, "make the directory, or name another with --cdi-directory")
-        said = f"{node.cdi_directory} is not there yet; the agent makes it"
-        return ok(said) if os.access(parent, os.W_OK) else warning(said, "make it writable")
+        return _to_be_made(node, ours.parent)
     if not os.access(ours, os.R_OK | os.X_OK):
         return unknown(f"{node.cdi_directory} may not be read by this user", "run this as root")
-    if _is_read_only(ours):
-        said = f"{node.cdi_directory} is on a file system that is read-only"
-        return failed(said, "name one that is not with --cdi-directory, and to the runtime too")
+    if node.can_write(ours) is False:
+        return failed(f"{node.cdi_directory} is on a file system that is read-only", _ELSEWHERE)
     if not node.shared(ETC).is_dir():
         # Fixed in CDI 0.5.1: the first directory that was missing ended the search.
         said = f"{node.cdi_directory} is fit; {ETC} is missing, where old runtimes stop looking"
         return warning(said, f"make {ETC}, it may be empty")
     return ok(f"{node.cdi_directory} and {ETC} are there")
+
+
+def _to_be_made(node: Node, parent: Path) -> Verdict:
+    if not parent.is_dir():
+        said = f"neither {node.cdi_directory} nor its parent is there"
+        return failed(said, "make the directory, or name another with --cdi-directory")
+    said = f"{node.cdi_directory} is not there yet; the agent makes it"
+    if node.can_write(parent) is False:
+        return failed(f"{said}, but cannot: it is read-only there", _ELSEWHERE)
+    return ok(said)
 
 
 def left(node: Node) -> Verdict:
@@ -76,10 +81,6 @@ def _age_s(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _is_read_only(path: Path) -> bool:
-    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 CHECKS: Final = (

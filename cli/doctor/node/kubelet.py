@@ -126,7 +126,7 @@ def plugin_directory(node: Node) -> Verdict:
     except OSError as error:
         return unknown(f"{ours}: {error.strerror}")
     free_mib = found.f_bavail * found.f_frsize // _MIB
-    if found.f_flag & os.ST_RDONLY:
+    if node.can_write(folder) is False:
         return failed(f"{ours} is on a file system that is read-only", "mount it read-write")
     if free_mib < _FREE_MIN_MIB or (found.f_files and not found.f_favail):
         what = f"{free_mib} MiB" if found.f_favail or not found.f_files else "no inode"

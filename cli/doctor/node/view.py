@@ -1,5 +1,6 @@
 """The node as the checks see it: the host's files below the place where they are mounted here."""
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -39,11 +40,24 @@ class Node:
             return self.host_root / path.lstrip("/")
 
     def shared(self, path: str) -> Path:
-        """Return the same of a path that the agent's container has as the host calls it, too."""
-        below = self.at(path)
-        if below.exists() or not Path(path).exists():
-            return below
-        return Path(path)
+        """Return the same of a path that the agent's container has as the host calls it, too.
+
+        Such a mount goes before the host's root, which the agent can only read.
+        """
+        below, same = self.at(path), Path(path)
+        if same.is_mount() or (same.exists() and not below.exists()):
+            return same
+        return below
+
+    def can_write(self, path: Path) -> bool | None:
+        """Tell whether the file system of *path* can be written; `None` where it is not to see."""
+        if not os.statvfs(path).f_flag & os.ST_RDONLY:
+            return True
+        is_below = path.is_relative_to(self.host_root) and self.host_root != Path("/")
+        if is_below and os.statvfs(self.host_root).f_flag & os.ST_RDONLY:
+            # That is how the host's root is mounted here, and says nothing of the host.
+            return None
+        return False
 
     def matching(self, pattern: str) -> list[str]:
         """Return the host's paths that match, sorted; only the last part may have wildcards."""
@@ -100,9 +114,12 @@ class UnreadableFileError(Exception):
 
 
 def _is_gpu(device: Path) -> bool:
+    kind = _word(device / "class")
+    return _word(device / "vendor") == _NVIDIA and (not kind or kind.startswith(_DISPLAY))
+
+
+def _word(path: Path) -> str:
     try:
-        vendor = (device / "vendor").read_text(encoding="ascii").strip()
-        kind = (device / "class").read_text(encoding="ascii").strip()
+        return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return False
-    return vendor == _NVIDIA and kind.startswith(_DISPLAY)
+        return ""

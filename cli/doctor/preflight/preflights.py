@@ -24,6 +24,8 @@ class Wish:
     nodes: tuple[str, ...]
     timeout_s: float
     kubeconfig: Path | None
+    clear_s: float = 45.0
+    """How long to wait until what was deleted is gone."""
 
 
 def preflights(cluster: Cluster, wish: Wish) -> Iterator[Finding]:
@@ -59,6 +61,7 @@ def _each(
             way=way,
             image=chosen,
             timeout_s=wish.timeout_s,
+            clear_s=wish.clear_s,
         )
         yield _finding(node, _tried(attempt))
 

@@ -19,7 +19,6 @@ from kube import paths
 from kube.client import Client
 from kube.errors import KubeError, NotFoundError
 
-_GONE_S: Final = 45.0
 _POLL_S: Final = 0.25
 _GRACE_S: Final = 60
 """How much longer than we wait the pod may run where nobody is left to delete it."""
@@ -36,6 +35,8 @@ class Try:
     way: Way
     image: Image
     timeout_s: float
+    clear_s: float
+    """How long to wait until what was deleted is gone."""
     name: str = field(default_factory=lambda: f"gpuslice-preflight-{secrets.token_hex(4)}")
 
     def run(self) -> Verdict:
@@ -103,7 +104,7 @@ class Try:
 
     def _clear(self) -> list[str]:
         """Delete all that may be there and wait for its end; return what is left."""
-        deadline_s = time.monotonic() + _GONE_S
+        deadline_s = time.monotonic() + self.clear_s
         left = list(self._paths)
         asked: set[str] = set()
         while True:
