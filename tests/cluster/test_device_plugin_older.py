@@ -35,7 +35,7 @@ def cards(cluster: RealCluster) -> Iterator[Cards]:
         host = lay_out(cluster, 0, node, GPUS[0])
         stack.enter_context(rights(cluster, host.identity))
         driver = Driver(cluster=cluster)
-        driver.agents[node] = start_agent(cluster, host, flags={"--mode": "device-plugin"})
+        driver.agents[node] = start_agent(cluster, host, flags={"--mode": "auto"})
         stack.callback(_end, driver)
         stack.enter_context(running_extender(cluster))
         made = Cards(Stage(client, driver))
