@@ -63,6 +63,7 @@ def test_secret_and_lease_go_with_the_service(server: Server, tmp_path: Path) ->
         assert service is not None
         for path in (SECRET, LEASE):
             made = eventually(lambda path=path: read(server, path))  # type: ignore[misc]
+            assert made is not None
             (owner,) = made["metadata"]["ownerReferences"]
             assert owner["uid"] == service["metadata"]["uid"]
         first = uid_of(server, LEASE)
