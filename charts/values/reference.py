@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from charts.values.programs import PROGRAMS, Program
-from charts.values.schema import document
+from charts.values.schema import document, known
 
 FILE: Final = Path(__file__).parents[2] / "docs" / "values.md"
 _Json = dict[str, Any]
@@ -26,7 +26,7 @@ _TABLE: Final = "| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
 def text() -> str:
     """Return the file."""
     schema = document()
-    keys = schema["properties"]
+    keys = known(schema)
     sections = {key: each for key, each in keys.items() if "properties" in each}
     parts = [_HEAD, "## General\n", _table(_rows(_without(schema, sections), ""))]
     for key, section in sections.items():
@@ -60,7 +60,7 @@ def _settings(program: Program, schema: _Json) -> list[str]:
 
 
 def _without(schema: _Json, keys: Any) -> _Json:
-    kept = {key: each for key, each in schema["properties"].items() if key not in keys}
+    kept = {key: each for key, each in known(schema).items() if key not in keys}
     return {**schema, "properties": kept}
 
 
@@ -69,7 +69,7 @@ def _table(rows: Iterator[str]) -> str:
 
 
 def _rows(schema: _Json, before: str) -> Iterator[str]:
-    for key, each in schema["properties"].items():
+    for key, each in known(schema).items():
         path = before + key
         if "properties" in each:
             yield from _rows(each, f"{path}.")

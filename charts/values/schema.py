@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from charts.values import moved
 from charts.values.kubernetes import resolved
 from charts.values.tree import Values
 from charts.values.written import Path_, comments, defaults
@@ -22,6 +23,9 @@ def document() -> _Json:
     models = schema.pop("$defs")
     whole = _described(_inlined(schema, models), (), comments())
     _put_defaults(whole, defaults())
+    foreign = moved.keys()
+    for path in foreign:
+        _let_through(whole, path.split("."))
     return resolved(
         {
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -29,6 +33,11 @@ def document() -> _Json:
             **whole,
         }
     )
+
+
+def known(part: _Json) -> _Json:
+    """Return the keys of *part* that are of this chart, with their schemas."""
+    return {key: each for key, each in part.get("properties", {}).items() if each}
 
 
 def text() -> str:
@@ -60,6 +69,13 @@ def _described(part: _Json, path: Path_, words: dict[Path_, str]) -> _Json:
         key: _described(value, (*path, key), words) for key, value in part["properties"].items()
     }
     return {**part, "properties": inside}
+
+
+def _let_through(part: _Json, names: list[str]) -> None:
+    for name in names[:-1]:
+        part = part["properties"][name]
+    # Everything is valid: templates say what to use.
+    part["properties"].setdefault(names[-1], {})
 
 
 def _put_defaults(part: _Json, said: Any) -> None:

@@ -15,7 +15,7 @@ from tests.charts.rendering import RefusedError, nested, render
 
 
 def _keys(part: dict[str, Any], before: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    for key, inner in part.get("properties", {}).items():
+    for key, inner in schema.known(part).items():
         yield before + key, inner
         yield from _keys(inner, f"{before}{key}.")
 
