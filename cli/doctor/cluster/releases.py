@@ -37,13 +37,13 @@ FAULTS: Final = (
     KnownFault(
         of="kubelet",
         since=Release(1, 34, 0),
-        until=Release(1, 34, 1),
+        until=Release(1, 34, 2),
         what="hangs after a plugin's connection was idle for 30 minutes",
     ),
     KnownFault(
         of="kubelet",
         since=Release(1, 34, 0),
-        until=Release(1, 36, 0),
+        until=Release(1, 35, 1),
         what="may leave the second claim of a pod unprepared after a restart",
     ),
     KnownFault(

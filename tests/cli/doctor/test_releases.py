@@ -64,7 +64,7 @@ def test_known_faults_are_those_of_the_patch_level() -> None:
         at.put(SLICES, published("a"))
         verdict = at.verdict("known-faults")
         assert verdict.status is Status.WARNING
-        assert any("hangs" in each and "1.34.1" in each for each in verdict.details)
+        assert any("hangs" in each and "1.34.2" in each for each in verdict.details)
 
 
 def test_scheduler_is_known_by_its_image() -> None:
