@@ -6,14 +6,15 @@ import pytest
 import yaml
 
 from gpu.names import CLASS_MIG, CLASS_SHARE, CLASS_WHOLE, DRIVER
-from tests.charts.rendering import Object, RefusedError, nested, of_kind, render
+from tests.charts.nodeagent import rendered, settings
+from tests.charts.rendering import Object, RefusedError, nested, of_kind
 from tests.cluster.cluster import REPOSITORY
 
 OWN: Final = {CLASS_WHOLE, CLASS_MIG, CLASS_SHARE}
 
 
 def _classes(values: dict[str, Any] | None = None, **options: Any) -> dict[str, Object]:
-    found = of_kind(render(values, **options), "DeviceClass")
+    found = of_kind(rendered(values, **options), "DeviceClass")
     return {each["metadata"]["name"]: each for each in found}
 
 
@@ -26,37 +27,30 @@ def test_the_classes_are_those_of_the_examples(helm: int) -> None:
     """Same names and same expressions."""
     text = (REPOSITORY / "examples/device-classes/classes.yaml").read_text()
     examples = {each["metadata"]["name"]: each for each in yaml.safe_load_all(text)}
-    rendered = _classes(helm=helm)
-    assert set(rendered) == set(examples) == OWN
+    found = _classes(helm=helm)
+    assert set(found) == set(examples) == OWN
     for name, each in examples.items():
-        assert rendered[name]["spec"] == each["spec"]
-        assert rendered[name]["apiVersion"] == each["apiVersion"]
+        assert found[name]["spec"] == each["spec"]
+        assert found[name]["apiVersion"] == each["apiVersion"]
 
 
 @pytest.mark.parametrize(
-    ("mode", "kubernetes", "version"),
+    ("values", "kubernetes", "version"),
     [
-        ("dra", "1.32.2-tke.2", "v1beta1"),
-        ("dra", "v1.33.4+k3s1", "v1beta2"),
-        ("dra", "1.34.0", "v1"),
-        ("auto", "1.34.0", "v1"),
-        ("auto", "1.37.2", "v1"),
+        ({"mode": "dra", "resourceApiVersion": "v1beta1"}, "1.32.2-tke.2", "v1beta1"),
+        ({"mode": "dra", "resourceApiVersion": "v1beta2"}, "v1.33.4+k3s1", "v1beta2"),
+        ({"mode": "dra"}, "1.34.0", "v1"),
+        ({"mode": "auto"}, "1.34.0", "v1"),
+        ({"mode": "auto"}, "1.37.2", "v1"),
     ],
 )
 def test_classes_are_written_in_a_version_that_the_server_has(
-    mode: str, kubernetes: str, version: str
+    values: dict[str, Any], kubernetes: str, version: str
 ) -> None:
-    """v1 from 1.34 on, the newest one before; older servers are for mode dra alone."""
-    versions = {
-        each["apiVersion"] for each in _classes({"mode": mode}, kubernetes=kubernetes).values()
-    }
+    """v1, which is served from 1.34 on; older servers serve what they were told to serve."""
+    versions = {each["apiVersion"] for each in _classes(values, kubernetes=kubernetes).values()}
     assert versions == {f"resource.k8s.io/{version}"}
-
-
-def test_a_version_that_is_asked_for_is_taken() -> None:
-    """For servers that were told to serve another one."""
-    found = _classes({"mode": "dra", "resourceApiVersion": "v1beta1"}, kubernetes="1.33.0")
-    assert {each["apiVersion"] for each in found.values()} == {"resource.k8s.io/v1beta1"}
+    assert settings(values, kubernetes=kubernetes).resource_api_version in {"auto", version}
 
 
 def test_there_are_no_classes_where_there_are_no_claims() -> None:
@@ -69,12 +63,6 @@ def test_there_are_no_classes_where_there_are_no_claims() -> None:
         ({"deviceClasses": {"create": False}}, "1.37.2"),
     ):
         assert _classes(values, kubernetes=kubernetes) == {}
-
-
-def test_claims_on_a_server_without_them_are_refused() -> None:
-    """The sentence says what to use."""
-    with pytest.raises(RefusedError, match=r"1\.32 or newer"):
-        render({"mode": "dra"}, kubernetes="1.31.0")
 
 
 @pytest.mark.parametrize("kubernetes", ["1.36.0", "1.37.2"])
@@ -98,7 +86,7 @@ def test_an_extended_resource_is_refused_where_no_class_answers_for_it(
     """The sentence says from which version on it works."""
     values = nested("deviceClasses.extendedResourceName", "nvidia.com/gpu") | {"mode": mode}
     with pytest.raises(RefusedError, match=r"extendedResourceName: .*1\.36"):
-        render(values, kubernetes=kubernetes)
+        rendered(values, kubernetes=kubernetes)
 
 
 def test_further_classes_are_of_this_driver() -> None:
@@ -112,4 +100,4 @@ def test_further_classes_are_of_this_driver() -> None:
 def test_a_further_class_has_a_name_of_its_own() -> None:
     """The chart's own are not replaced."""
     with pytest.raises(RefusedError, match="choose another name"):
-        render(nested("deviceClasses.extra", {CLASS_WHOLE: "true"}))
+        rendered(nested("deviceClasses.extra", {CLASS_WHOLE: "true"}))

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from hami.deviceconfig import DeviceConfig, NvidiaConfig, parse
-from tests.charts.nodeagent import daemon_set, mounts, settings
-from tests.charts.rendering import CHART, RefusedError, merged, nested, of_kind, render
+from tests.charts.nodeagent import daemon_set, mounts, rendered, settings
+from tests.charts.rendering import CHART, RefusedError, merged, nested, of_kind
 
 NAME: Final = "gpuslice-device-config"
 RENAMED: Final = {
@@ -23,7 +23,7 @@ RENAMED: Final = {
 
 
 def _text(values: Mapping[str, Any] | None = None, **options: Any) -> str | None:
-    maps = of_kind(render(values, **options), "ConfigMap")
+    maps = of_kind(rendered(values, **options), "ConfigMap")
     found = [each for each in maps if each["metadata"]["name"] == NAME]
     return str(found[0]["data"]["device-config.yaml"]) if found else None
 
@@ -71,7 +71,7 @@ def test_nothing_is_written_where_the_programs_know_it_themselves() -> None:
 
 @pytest.mark.parametrize(("kubernetes", "helm"), [("1.33.0", 3), ("1.33.0", 4), ("1.37.2", 4)])
 def test_renamed_resources_are_told_to_everybody(kubernetes: str, helm: int) -> None:
-    """Sections stand over the chart's own; the agent reads the file that is mounted."""
+    """Sections stand over the chart's own, in the one file that all programs read."""
     more = {"defaultMemory": 1048576, "deviceMemoryScaling": 1.5}
     values = nested("deviceConfig.sections.nvidia", RENAMED | more)
     config = _config(values, kubernetes=kubernetes, helm=helm).nvidia
@@ -84,11 +84,6 @@ def test_renamed_resources_are_told_to_everybody(kubernetes: str, helm: int) -> 
         default_memory_mib=1048576,
         device_memory_scaling=1.5,
     )
-    path = settings(values, kubernetes=kubernetes, helm=helm).device_config
-    assert path is not None
-    assert path.name == "device-config.yaml"
-    agent = daemon_set(values, kubernetes=kubernetes, helm=helm)
-    assert mounts(agent)[str(path.parent)]["configMap"] == {"name": NAME}
 
 
 @pytest.mark.parametrize("kubernetes", ["1.33.0", "1.37.2"])
@@ -96,8 +91,26 @@ def test_no_name_of_before_is_left_where_resources_are_renamed(kubernetes: str) 
     """In all that is rendered, for the names of NVIDIA's resources."""
     values = nested("deviceConfig.sections.nvidia", RENAMED)
     usual = r"nvidia\.com/(gpu|gpumem|gpumem-percentage|gpucores|priority)(?![A-Za-z0-9._-])"
-    assert re.findall(usual, json.dumps(render(kubernetes="1.33.0")))
-    assert re.findall(usual, json.dumps(render(values, kubernetes=kubernetes))) == []
+    assert re.findall(usual, json.dumps(rendered(kubernetes="1.33.0")))
+    assert re.findall(usual, json.dumps(rendered(values, kubernetes=kubernetes))) == []
+
+
+@pytest.mark.parametrize("kubernetes", ["1.33.0", "1.35.0"])
+def test_a_device_plugin_reads_the_file(kubernetes: str) -> None:
+    """As a directory of its own, which is how a mounted file can change."""
+    path = settings(kubernetes=kubernetes).device_config
+    assert path is not None
+    assert path.name == "device-config.yaml"
+    mount = mounts(daemon_set(kubernetes=kubernetes))[str(path.parent)]
+    assert mount["configMap"] == {"name": NAME}
+    assert "subPath" not in mount
+
+
+def test_agents_that_serve_claims_alone_do_not_read_the_file() -> None:
+    """They are told of none, and are not made anew when it changes."""
+    values = nested("deviceConfig.sections.nvidia", RENAMED)
+    assert settings(values).device_config is None
+    assert daemon_set(values)["spec"] == daemon_set()["spec"]
 
 
 def test_other_vendors_are_served_beside_nvidia() -> None:
@@ -135,13 +148,16 @@ def test_hamis_words_of_sharing_act_where_gpus_are_shared() -> None:
     assert (config.device_memory_scaling, config.device_core_scaling) == (1.5, 2)
     assert settings(values, kubernetes="1.35.0").shares_per_gpu == 4
     assert settings({"sharing": {"splitCount": 4}}, kubernetes="1.37.2").shares_per_gpu == 4
+    # The webhook asks for all shares of a GPU where it does not see how many there are.
+    claims = _config({"sharing": {"splitCount": 4, "memoryScaling": 2}}, kubernetes="1.37.2")
+    assert (claims.nvidia.device_split_count, claims.nvidia.device_memory_scaling) == (4, 1)
 
 
 @pytest.mark.parametrize("key", ["memoryScaling", "coreScaling"])
 def test_scaling_is_refused_where_only_claims_are_served(key: str) -> None:
     """Claims are for what there is."""
     with pytest.raises(RefusedError, match=f"sharing.{key}: .*mode auto or hami"):
-        render(merged({"mode": "dra"}, nested(f"sharing.{key}", 1.5)))
+        rendered(merged({"mode": "dra"}, nested(f"sharing.{key}", 1.5)))
 
 
 @pytest.mark.parametrize(
@@ -155,14 +171,14 @@ def test_scaling_is_refused_where_only_claims_are_served(key: str) -> None:
 def test_two_files_are_refused(values: dict[str, Any], words: str) -> None:
     """Nobody has to guess which one counts."""
     with pytest.raises(RefusedError, match=words):
-        render({"deviceConfig": values})
+        rendered({"deviceConfig": values})
 
 
 def test_sharing_and_a_file_of_ones_own_are_refused_together() -> None:
     """The file says the same things."""
     for given in ({"content": {"nvidia": RENAMED}}, {"existingConfigMap": "mine"}):
         with pytest.raises(RefusedError, match="deviceSplitCount"):
-            render({"deviceConfig": given, "sharing": {"splitCount": 4}}, kubernetes="1.33.0")
+            rendered({"deviceConfig": given, "sharing": {"splitCount": 4}}, kubernetes="1.33.0")
 
 
 @pytest.mark.parametrize(
@@ -177,4 +193,4 @@ def test_a_file_that_cannot_be_read_is_refused_before_anybody_reads_it(
 ) -> None:
     """A text is looked at by the chart; agents would not start, or keep what they had."""
     with pytest.raises(RefusedError, match=words):
-        render(nested(path, "nvidia: ["), kubernetes="1.33.0")
+        rendered(nested(path, "nvidia: ["), kubernetes="1.33.0")

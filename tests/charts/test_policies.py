@@ -5,8 +5,8 @@ from typing import Any, Final
 import pytest
 
 from tests.charts.admission import refusals, write
-from tests.charts.nodeagent import rights
-from tests.charts.rendering import Object, nested, of_kind, render
+from tests.charts.nodeagent import rendered, rights
+from tests.charts.rendering import Object, nested, of_kind
 
 SLICES: Final = "gpuslice-own-slices"
 STATUS: Final = "gpuslice-own-status"
@@ -21,7 +21,7 @@ _WRITES: Final = {
 
 
 def _policies(values: dict[str, Any] | None = None, **options: Any) -> dict[str, Object]:
-    found = of_kind(render(values, **options), "ValidatingAdmissionPolicy")
+    found = of_kind(rendered(values, **options), "ValidatingAdmissionPolicy")
     return {each["metadata"]["name"]: each for each in found if "-own-" in each["metadata"]["name"]}
 
 
@@ -44,7 +44,7 @@ def test_policies_are_those_of_what_is_installed(
     mode: str, kubernetes: str, expected: set[str]
 ) -> None:
     """From 1.30 on, which has them and tells the node of a pod's token; each is bound."""
-    objects = render({"mode": mode}, kubernetes=kubernetes)
+    objects = rendered({"mode": mode}, kubernetes=kubernetes)
     assert set(_policies({"mode": mode}, kubernetes=kubernetes)) == expected
     bound = {
         each["spec"]["policyName"]: each["spec"]["validationActions"]
@@ -71,7 +71,7 @@ def test_every_right_to_write_is_narrowed(mode: str, kubernetes: str) -> None:
     }
     written = {
         (group, resource, _WRITES[verb])
-        for group, resource, verb in rights(render(values, kubernetes=kubernetes))
+        for group, resource, verb in rights(rendered(values, kubernetes=kubernetes))
         if verb in _WRITES and resource != "events" and "=" not in resource
     }
     assert written <= looked_at

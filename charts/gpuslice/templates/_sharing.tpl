@@ -16,13 +16,18 @@ rights. From Kubernetes 1.36 on that takes a scheduler that is asked for.
 {{- end -}}
 {{- end -}}
 
-{{/* What differs in the section `nvidia` by sharing.*, as YAML. */}}
+{{/* What differs in the section `nvidia` by sharing.*, as YAML. Only device plugins scale anything. */}}
 {{- define "gpuslice.sharingSection" -}}
-{{- $sharing := .Values.sharing -}}
 {{- $said := dict -}}
-{{- if ne (toJson $sharing.splitCount) "10" }}{{ $_ := set $said "deviceSplitCount" $sharing.splitCount }}{{ end -}}
-{{- if ne (toJson $sharing.memoryScaling) "1" }}{{ $_ := set $said "deviceMemoryScaling" $sharing.memoryScaling }}{{ end -}}
-{{- if ne (toJson $sharing.coreScaling) "1" }}{{ $_ := set $said "deviceCoreScaling" $sharing.coreScaling }}{{ end -}}
+{{- $usual := dict "splitCount" 10 "memoryScaling" 1 "coreScaling" 1 -}}
+{{- $names := dict "splitCount" "deviceSplitCount" -}}
+{{- if include "gpuslice.cards" . -}}
+{{- $names = merge $names (dict "memoryScaling" "deviceMemoryScaling" "coreScaling" "deviceCoreScaling") -}}
+{{- end -}}
+{{- range $key, $name := $names -}}
+{{- $value := get $.Values.sharing $key -}}
+{{- if ne (toJson $value) (get $usual $key | toJson) }}{{ $_ := set $said $name $value }}{{ end -}}
+{{- end -}}
 {{- toYaml $said -}}
 {{- end -}}
 
@@ -60,17 +65,9 @@ file leaves out for zero, so `sections` are merged over a whole section of NVIDI
 {{- end -}}
 {{- end -}}
 
-{{/*
-The version of resource.k8s.io in which objects are written, as auto finds it: what a server of that
-minor has on by default, or can be made to serve.
-*/}}
+{{/* The version of resource.k8s.io in which objects are written; servers below 1.34 have to be told of one. */}}
 {{- define "gpuslice.resourceVersion" -}}
-{{- if ne .Values.resourceApiVersion "auto" }}resource.k8s.io/{{ .Values.resourceApiVersion }}
-{{- else if include "gpuslice.since" (list . 34) }}resource.k8s.io/v1
-{{- else if include "gpuslice.since" (list . 33) }}resource.k8s.io/v1beta2
-{{- else if include "gpuslice.since" (list . 32) }}resource.k8s.io/v1beta1
-{{- else }}{{ fail "mode: dra takes Kubernetes 1.32 or newer, which serve claims with structured parameters; use mode auto or hami" }}
-{{- end -}}
+resource.k8s.io/{{ ternary "v1" .Values.resourceApiVersion (eq .Values.resourceApiVersion "auto") }}
 {{- end -}}
 
 {{/* Of what device-config.yaml says, not of how: both helms write it, each in its own way. */}}

@@ -45,6 +45,11 @@
 {{- if and (include "gpuslice.cards" .) (include "gpuslice.refit" .) }}true{{ end -}}
 {{- end -}}
 
+{{/* The ConfigMap with device-config.yaml; who serves claims alone does not read it. */}}
+{{- define "gpuslice.agent.deviceConfig" -}}
+{{- if include "gpuslice.cards" . }}{{ include "gpuslice.deviceConfigMap" . }}{{ end -}}
+{{- end -}}
+
 {{/* config.json as text, empty without one. */}}
 {{- define "gpuslice.agent.nodeConfigText" -}}
 {{- $config := .Values.nodeConfiguration.config -}}
@@ -77,7 +82,7 @@ hamiCoreLibrary: {{ include "gpuslice.agent.pluginDirectory" . }}/libraries/libv
 {{- with .Values.webhook.settings.uncontrolledNamespaces }}
 unlimitedNamespaces: {{ toJson . }}
 {{- end }}
-{{- if include "gpuslice.deviceConfigMap" . }}
+{{- if include "gpuslice.agent.deviceConfig" . }}
 deviceConfig: /etc/gpuslice/device-config/device-config.yaml
 {{- end }}
 {{- if include "gpuslice.agent.nodeConfigText" . }}
