@@ -1,6 +1,6 @@
 """The webhook's pods, rights and Service as the chart renders them."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -355,9 +355,39 @@ def test_it_changes_only_its_own_objects_and_templates() -> None:
     assert rights(one(objects, "Role", NAME)) == NAMED | SECRET
 
 
-def test_every_right_says_why() -> None:
+_READ: Final = frozenset({"list", "watch"})
+_MADE: Final = frozenset({*_READ, "create", "delete"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "kubernetes", "expected"),
+    [
+        ("auto", "1.25.16", _MADE),
+        ("auto", "1.33.4", _MADE),
+        ("auto", "1.37.0", _MADE),
+        ("dra", "1.34.0", _MADE),
+        ("hami", "1.25.16", _READ | {"delete"}),
+        ("hami", "1.37.0", _READ | {"delete"}),
+    ],
+)
+def test_templates_are_made_only_where_claims_may_serve(
+    mode: str, kubernetes: str, expected: frozenset[str]
+) -> None:
+    """Whether they do is asked by a create, also of older servers: these can be upgraded."""
+    role = rights(one(render({"mode": mode}, kubernetes=kubernetes), "ClusterRole", NAME))
+    assert {verb for found, _, verb in role if found == "resourceclaimtemplates"} == expected
+    read = {(found, verb) for found, _, verb in role}
+    for kind in ("resourceslices", "resourceclaims"):
+        assert {verb for found, verb in read if found == kind} == _READ
+
+
+@pytest.mark.parametrize(
+    ("values", "kubernetes"),
+    [({}, "1.37.0"), ({}, "1.33.4"), ({"mode": "hami"}, "1.37.0")],
+)
+def test_every_right_says_why(values: dict[str, Any], kubernetes: str) -> None:
     """A comment stands before each rule."""
-    lines = [line.strip() for line in render_text().splitlines()]
+    lines = [line.strip() for line in render_text(values, kubernetes=kubernetes).splitlines()]
     rules = [index for index, line in enumerate(lines) if line.startswith("- apiGroups:")]
     roles = [index for index in rules if "verbs:" in "".join(lines[index : index + 4])]
     assert roles
