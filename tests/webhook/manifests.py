@@ -13,13 +13,15 @@ from kube.objects import JsonObject
 from sim.apiserver.expressions import answer_of
 
 FOLDER = Path(__file__).parents[2] / "manifests" / "dra" / "webhook"
+_OF_PODS = ("Deployment", "PodDisruptionBudget")
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def documents(*names: str) -> list[JsonObject]:
-    """Return the objects in the files of these names, or in all."""
+    """Return the objects in the files of these names, or in all; none that is about pods."""
     paths = [FOLDER / name for name in names] or sorted(FOLDER.glob("*.yaml"))
-    return [each for path in paths for each in yaml.safe_load_all(path.read_text())]
+    found = [each for path in paths for each in yaml.safe_load_all(path.read_text())]
+    return [each for each in found if each["kind"] not in _OF_PODS]
 
 
 @cache

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +14,24 @@ from kube.client import Client
 from kube.errors import ApiError, NotFoundError
 from tests.charts.rendering import CHART, HELMS, NAMESPACE, RELEASE
 from tests.charts.tools import program
-from tests.cluster.cluster import RealCluster
+from tests.cluster.cluster import REPOSITORY, RealCluster
 from tests.cluster.scenes.driver import collection_of
 from tests.cluster.scenes.report import ContainerReport, ReportError, read_report
 from tests.patience import eventually
 
 HELM_S: Final = 180.0
 READY_S: Final = 120.0
+CHART_IN_README: Final = "charts/gpuslice"
 
 Object = dict[str, Any]
+
+
+def readme_command() -> list[str]:
+    """Return the words after `helm` of the README's command."""
+    text = (REPOSITORY / "README.md").read_text().partition("## On a cluster")[2]
+    command = re.search(r"^helm (install(?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert command is not None, "the README does not say how to install"
+    return shlex.split(command.group(1).replace("\\\n", " "))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,14 +43,12 @@ class Release:
     values: Mapping[str, Any]
 
     def install(self, chart: Path = CHART, *, helm: int = 4) -> str:
-        """Install *chart* and wait until all is ready; return what helm says."""
-        words = ("install", RELEASE, str(chart), "--create-namespace", *self._waiting())
-        return self.helm(*words, helm=helm)
+        """Install *chart* as the README does it and wait until all is ready."""
+        return self.helm(*self._words("install", chart), helm=helm)
 
-    def upgrade(self, chart: Path = CHART, **values: Any) -> str:
-        """Upgrade to *chart* with further *values*, and wait."""
-        words = ("upgrade", RELEASE, str(chart), *self._waiting())
-        return self.helm(*words, *(f"--set-json={k}={json.dumps(v)}" for k, v in values.items()))
+    def upgrade(self, chart: Path = CHART) -> str:
+        """Upgrade to *chart* and wait."""
+        return self.helm(*self._words("upgrade", chart))
 
     def rollback(self, revision: int) -> str:
         """Go back to *revision* and wait."""
@@ -57,18 +66,23 @@ class Release:
     def helm(self, *words: str, helm: int = 4) -> str:
         """Run helm of that major in the cluster and return what it prints."""
         home = self.cluster.state_dir / "helm"
+        within = () if "--namespace" in words else ("--namespace", NAMESPACE)
         return self.cluster.run_in(
-            str(program(HELMS[helm])),
-            *words,
-            f"--namespace={NAMESPACE}",
+            *(str(program(HELMS[helm])), *words, *within),
             timeout_s=HELM_S + 60,
             environment={"HOME": str(home)},
         ).stdout
 
-    def _waiting(self) -> tuple[str, ...]:
+    def _words(self, command: str, chart: Path) -> list[str]:
+        """Return the README's words for `helm install`, with what is simulated as values."""
         file = self.cluster.state_dir / "values.json"
         file.write_text(json.dumps(self.values))
-        return (f"--values={file}", "--wait", f"--timeout={HELM_S:.0f}s")
+        words = readme_command()
+        words[words.index("install")] = command
+        words[words.index(CHART_IN_README)] = str(chart)
+        if command != "install":
+            words.remove("--create-namespace")
+        return [*words, f"--values={file}", f"--timeout={HELM_S:.0f}s"]
 
     def pods(self, component: str) -> list[Object]:
         """Return the pods of a component that are not about to end."""

@@ -73,6 +73,8 @@ def write(node: str, root: Path) -> None:
 def agent_values() -> dict[str, Any]:
     """Return what the chart's values for the node agent say of it."""
     return {
+        # There is no runtime of NVIDIA's here to read variables.
+        "settings": {"deviceListStrategy": ["cdi-cri"]},
         "extraArgs": [f"--proc-root={_FOLDER}/proc", f"--sys-root={_FOLDER}/sys"],
         "extraVolumes": [
             {"name": "simulated", "hostPath": {"path": _FOLDER, "type": "Directory"}},

@@ -11,14 +11,16 @@ from tests.cdi.elves import shared_object
 from tests.cluster.cluster import REPOSITORY, RealCluster
 from tests.cluster.components import CONTAINERD_SOCKET
 from tests.cluster.errors import MissingError
+from tests.cluster.go_modules import kubernetes_release
 from tests.cluster.images import write_files_archive
 
 ARCHIVE: Final = REPOSITORY / "build" / "gpuslice-image.tar"
-REGISTRY: Final = "gpuslice.test"
-_LIBRARY: Final = "library"
+REGISTRY: Final = "registry.example.com"
+"""That of the README's command, from which nothing can be fetched."""
+_OWN: Final = "gpuslice:0.1.0"
+_LIBRARY: Final = "hami-core:2.8.2"
 _SCHEDULER: Final = "kube-scheduler"
-_TAG: Final = "1"
-_LIBRARY_PATH: Final = "/k8s-vgpu/lib/nvidia"
+_LIBRARY_FILE: Final = "/k8s-vgpu/lib/nvidia/libvgpu.so.v2.8.2"
 _LOAD_S: Final = 300.0
 
 
@@ -30,41 +32,23 @@ def check() -> None:
 
 
 def load(cluster: RealCluster) -> dict[str, Any]:
-    """Load all images; return the chart's values that name them, ours by the chart's own name."""
-    folder = cluster.state_dir
-    library = folder / "library.tar"
-    write_files_archive(
-        library,
-        f"{REGISTRY}/{_LIBRARY}:{_TAG}",
-        {f"{_LIBRARY_PATH}/libvgpu.so.v2.8.2": shared_object(["GLIBC_2.17"])},
-        busybox=True,
-    )
-    scheduler = folder / "scheduler.tar"
+    """Load all images; return the chart's values that the README's command does not have."""
+    version = kubernetes_release(cluster.options.minor)
     program = Path(cluster.assets.path(_SCHEDULER))
-    write_files_archive(
-        scheduler,
-        f"{REGISTRY}/{_SCHEDULER}:{_TAG}",
-        {f"/usr/local/bin/{_SCHEDULER}": program.read_bytes()},
-    )
-    _import(cluster, ARCHIVE)
-    for archive in (library, scheduler):
-        _import(cluster, archive)
-        archive.unlink()
-    never = {"pullPolicy": "Never"}
-    return {
-        "image": never,
-        "library": {
-            "image": {"registry": REGISTRY, "repository": _LIBRARY, "tag": _TAG} | never,
-            "path": _LIBRARY_PATH,
-        },
-        "scheduler": {
-            "kubeScheduler": {
-                "image": {"registry": REGISTRY, "repository": _SCHEDULER, "tag": _TAG} | never
-            }
-        },
-    }
+    archive = cluster.state_dir / "image.tar"
+    for name, files in (
+        (_LIBRARY, {_LIBRARY_FILE: shared_object(["GLIBC_2.17"])}),
+        (f"{_SCHEDULER}:{version}", {f"/usr/local/bin/{_SCHEDULER}": program.read_bytes()}),
+    ):
+        write_files_archive(archive, f"{REGISTRY}/{name}", files, busybox=name == _LIBRARY)
+        _ctr(cluster, "import", str(archive))
+    archive.unlink()
+    _ctr(cluster, "import", str(ARCHIVE))
+    _ctr(cluster, "tag", "--force", f"docker.io/library/{_OWN}", f"{REGISTRY}/{_OWN}")
+    image = {"registry": REGISTRY, "repository": _SCHEDULER}
+    return {"scheduler": {"kubeScheduler": {"image": image}}}
 
 
-def _import(cluster: RealCluster, archive: Path) -> None:
+def _ctr(cluster: RealCluster, *words: str) -> None:
     ctr = (cluster.assets.path("ctr"), "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io")
-    cluster.run_in(*ctr, "images", "import", str(archive), timeout_s=_LOAD_S)
+    cluster.run_in(*ctr, "images", *words, timeout_s=_LOAD_S)
