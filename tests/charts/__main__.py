@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from charts.values import reference, schema
+from charts.values import migration, reference, schema
 from tests.charts import manifests, tools
 from tests.cluster.errors import ClusterError
 
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str]) -> int:
             # Before helm reads the schema.
             schema.FILE.write_text(schema.text())
             reference.FILE.write_text(reference.text())
+            migration.FILE.write_text(migration.text())
         if chosen.command != "values":
             tools.build()
         if chosen.command == "manifests":

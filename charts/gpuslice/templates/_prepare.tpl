@@ -64,25 +64,26 @@ anything, since all templates have the same values.
 {{/* The sentence about a key that HAMi's chart does not have: {path rows}. */}}
 {{- define "gpuslice.hamiCompat.unknown" -}}
 {{- $parent := regexReplaceAll "[^.]*$" .path "" -}}
-{{- $plain := .path | replace "-" "" | replace "_" "" | lower -}}
+{{- $plain := trimPrefix $parent .path | replace "-" "" | replace "_" "" | lower -}}
+{{- $same := list -}}
 {{- $near := list -}}
-{{- $siblings := list -}}
+{{- $others := list -}}
 {{- range $key, $row := .rows -}}
-{{- if hasPrefix $parent $key -}}
-{{- $sibling := printf "%s%s" $parent (trimPrefix $parent $key | splitList "." | first) -}}
-{{- $siblings = append $siblings $sibling -}}
-{{- $its := $sibling | replace "-" "" | replace "_" "" | lower -}}
-{{- if or (eq $its $plain) (contains $its $plain) (contains $plain $its) -}}
-{{- $near = append $near $sibling -}}
+{{- if and (hasPrefix $parent $key) (not $row.until) -}}
+{{- $name := trimPrefix $parent $key | splitList "." | first -}}
+{{- $its := $name | replace "-" "" | replace "_" "" | lower -}}
+{{- $others = append $others $name -}}
+{{- if eq $its $plain -}}
+{{- $same = append $same (printf "%s%s" $parent $name) -}}
+{{- else if or (contains $its $plain) (contains $plain $its) -}}
+{{- $near = append $near (printf "%s%s" $parent $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- .path }} is no value of HAMi's chart; {{ if $near -}}
-did you mean {{ $near | uniq | join " or " }}?
-{{- else if $siblings -}}
-there are {{ $siblings | uniq | join ", " }}
+{{- .path }} is no value of HAMi's chart; {{ if or $same $near -}}
+did you mean {{ default $near $same | uniq | join " or " }}?
 {{- else -}}
-values of this chart stand outside of hamiCompat
+there are {{ $others | uniq | join ", " }}
 {{- end -}}
 {{- end -}}
 
