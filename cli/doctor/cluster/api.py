@@ -8,7 +8,7 @@ from cli.doctor.cluster import gates, trials
 from cli.doctor.cluster.view import Cluster
 from cli.doctor.model import Check, Status, Verdict, ok, unknown, warning
 from cli.doctor.release import release_of
-from dra.sharing import FEATURE_GATE
+from dra.sharing import FEATURE_GATE, sharing_losses
 from dra.sharing_state import remedy as sharing_remedy
 from kube import paths
 from kube.errors import KubeError, NotFoundError, NotServedError
@@ -109,7 +109,7 @@ def keeps_shares(cluster: Cluster) -> Verdict:
     claims = trials.keeps(cluster, trials.claim_amount(cluster.trial_namespace))
     if slices.kept and claims:
         return ok("slices may offer parts of a GPU, and claims may ask for amounts")
-    dropped = [*slices.dropped, *(() if claims else ("claims: capacity",))]
+    dropped = [*sharing_losses(slices.dropped), *(() if claims else ("claims: capacity",))]
     # Only slices were compared; what a claim loses has the same gate.
     return warning(
         f"dropped without the gate {FEATURE_GATE}: only whole GPUs can be claimed",

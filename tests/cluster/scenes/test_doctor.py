@@ -20,7 +20,7 @@ from tests.cluster.scenes.webhooks import Webhooks, running_webhooks
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 _WELL: Final = (
-    *("api-versions", "keeps-alternatives", "keeps-device-status", "known-faults"),
+    *("api-versions", "keeps-alternatives", "keeps-device-status", "kubelet-skew"),
     *("runtime-releases", "device-classes", "webhook-configured", "webhook-endpoints"),
     *("webhook-answers", "webhook-certificate", "other-daemonsets", "other-device-plugins"),
     *("other-drivers", "other-webhooks", "published-gpus", "slice-policies"),
