@@ -9,7 +9,7 @@ from charts.values.section import Cidr, Duration, Label, Section, Texts
 class ServiceMonitor(Section):
     """Of Prometheus' operator."""
 
-    enabled: bool = Field(default=False, description="Whether to make ServiceMonitors.")
+    enabled: bool = Field(default=False, description="Whether to make PodMonitors.")
     interval: Duration = Field("30s", description="How often metrics are read.")
     labels: Texts = Field({}, description="Labels by which Prometheus finds them.")
     namespace: Label = Field("", description="Another namespace for them.")
