@@ -113,9 +113,12 @@ def groups_of_the_file() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("helm", [3, 4])
 def test_the_rule_is_the_file(helm: int) -> None:
-    """With the templates of Prometheus as they are."""
-    objects = render(_RULE, kubernetes="1.34.2", helm=helm)
-    assert rule(objects)["spec"]["groups"] == groups_of_the_file()
+    """With the templates of Prometheus as they are; the DaemonSet is the release's own."""
+    objects = render(merged(_RULE, {"fullnameOverride": "gpus"}), kubernetes="1.34.2", helm=helm)
+    expected = json.dumps(groups_of_the_file()).replace(".*gpuslice-node-agent", "gpus-node-agent")
+    made = one(objects, "PrometheusRule", "gpus")
+    assert made["spec"]["groups"] == json.loads(expected)
+    assert one(objects, "DaemonSet", "gpus-node-agent")
 
 
 def test_the_schedulers_alerts_come_with_it() -> None:

@@ -1,6 +1,7 @@
 """Alerts and dashboard ask for nothing that no program exports."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -9,8 +10,9 @@ import yaml
 
 from tests.cluster.cluster import REPOSITORY
 from tests.operations.exported import series
-from tests.operations.promql import OUTSIDE, names_in, unknown_in, unknown_words
+from tests.operations.promql import OUTSIDE, TARGET, names_in, unknown_in, unknown_words
 
+_VARIABLE: Final = re.compile(r"label_values\((\w+), (\w+)\)", re.ASCII)
 _FILES: Final = REPOSITORY / "charts" / "gpuslice" / "files"
 
 
@@ -50,6 +52,16 @@ def test_the_dashboard_names_what_there_is() -> None:
     for title, expression, legend in queries():
         assert unknown_in(expression, known()) == [], title
         assert unknown_words(legend, expression, known()) == [], title
+
+
+def test_the_dashboards_variables_are_labels_that_there_are() -> None:
+    """Or a list to choose from would be empty."""
+    variables = json.loads((_FILES / "dashboard.json").read_text())["templating"]["list"]
+    asked = [each["definition"] for each in variables if each["type"] == "query"]
+    assert len(asked) == 2
+    for each in asked:
+        ((metric, label),) = _VARIABLE.findall(each)
+        assert label in known()[metric] | TARGET
 
 
 @pytest.mark.parametrize(
