@@ -8,6 +8,7 @@ from tests.charts.rendering import Object, container, merged, nested, of_kind, o
 
 NAME: Final = "gpuslice-node-agent"
 CLIENT: Final = "nvidia.com/gpu.deploy.client"
+LIBRARY: Final = {"library": {"image": {"repository": "hami", "tag": "v2.9.0"}}}
 _NO_KEYS: Final = nested("scheduler.refit.tls", {"mode": "secret", "secret": {"name": "refit"}})
 
 
@@ -26,6 +27,11 @@ def settings(values: Mapping[str, Any] | None = None, **options: Any) -> NodeAge
     program, *flags = container(daemon_set(values, **options), "node-agent")["args"]
     assert program == "node-agent"
     return NodeAgentSettings.from_arguments(["--node-name=node-1", *flags], program=program)
+
+
+def pod_spec(agent: Object) -> Object:
+    """Return the spec of its pods."""
+    return dict(agent["spec"]["template"]["spec"])
 
 
 def mounts(agent: Object, name: str = "node-agent") -> dict[str, Object]:
