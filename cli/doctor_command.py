@@ -52,7 +52,7 @@ def _add_cluster(group: "argparse._ArgumentGroup") -> None:
         help="credentials (default: $KUBECONFIG, the pod's own, ~/.kube/config)",
     )
     group.add_argument(
-        "-n", "--namespace", help="where gpuslice runs (default: where its pods are found)"
+        "-n", "--namespace", help="where gpuslice runs (default: look in all namespaces)"
     )
     group.add_argument(
         "--trial-namespace",

@@ -18,9 +18,7 @@ from cli.doctor.cluster.gpunodes import (
 )
 from cli.doctor.cluster.view import (
     COMPONENT_LABEL,
-    NAME_LABEL,
     NODE_AGENT,
-    OURS,
     Cluster,
     annotation,
     is_ready,
@@ -32,10 +30,9 @@ from cli.doctor.cluster.view import (
 from cli.doctor.model import Check, Verdict, counted, failed, listed, ok, skipped, warning
 from hami import handshake
 from kube import paths
-from kube.errors import NotServedError
+from kube.errors import KubeError, NotServedError
 from kube.objects import JsonObject
 
-_OURS: Final = {"labelSelector": f"{NAME_LABEL}={OURS},{COMPONENT_LABEL}={NODE_AGENT}"}
 _OVERDUE: Final = timedelta(hours=15)
 """Times of questions name no zone: what is older is old in each of them."""
 _POLICIES: Final = ("-own-slices", "-own-node", "-own-status")
@@ -65,10 +62,11 @@ def node_agents(cluster: Cluster) -> Verdict:
 
 
 def _daemonsets(cluster: Cluster) -> str:
-    found = cluster.wished(paths.resource("apps/v1", "daemonsets"), _OURS)
-    return (
-        f" ({listed([f'{namespace_of(each)}/{name_of(each)}' for each in found])})" if found else ""
-    )
+    try:
+        found = [f"{namespace_of(each)}/{name_of(each)}" for each in cluster.own_daemonsets()]
+    except KubeError:
+        return ""
+    return f" ({listed(found)})" if found else ""
 
 
 def published(cluster: Cluster) -> Verdict:

@@ -68,7 +68,7 @@ def _look(cluster: Cluster, hook: Hook) -> Seen:
             reasons.append(f"{address[0]}:{address[1]}: {error}")
     if hook.service is None:
         raise NotReachedError(reasons[0] if reasons else f"{hook.name} has no address")
-    return stored(cluster, hook, reasons)
+    return stored(cluster, hook, namespace=hook.service[0], reasons=reasons)
 
 
 def _addresses(cluster: Cluster, hook: Hook) -> Iterator[tuple[str, int]]:

@@ -3,14 +3,16 @@
 from typing import Final
 
 from cli.doctor.cluster import api
-from cli.doctor.cluster.view import SCHEDULER, Cluster, is_ready, moment, name_of
+from cli.doctor.cluster.view import SCHEDULER, Cluster, flags, is_ready, moment, name_of
 from cli.doctor.model import Check, Status, Verdict, counted, failed, listed, ok, skipped, warning
 from kube import paths
 from kube.errors import KubeError, NotServedError
 from kube.objects import JsonObject
 
-_LEASES: Final = (("kube-system", "hami-scheduler"),)
-_FLAGS: Final = ("--leader-elect-resource-namespace=", "--leader-elect-resource-name=")
+_NAMESPACE: Final = "kube-system"
+_NAME: Final = "hami-scheduler"
+_NAMESPACE_FLAG: Final = "--leader-elect-resource-namespace="
+_NAME_FLAG: Final = "--leader-elect-resource-name="
 _LATE: Final = 3
 
 
@@ -57,16 +59,9 @@ def _is_needed(cluster: Cluster) -> bool:
 
 def _lease_name(pods: list[JsonObject]) -> tuple[str, str]:
     """Return namespace and name of the Lease, as the pods' flags say."""
-    namespace, name = _LEASES[0]
-    for pod in pods:
-        for container in (pod.get("spec") or {}).get("containers") or ():
-            for word in (*(container.get("command") or ()), *(container.get("args") or ())):
-                text = str(word)
-                if text.startswith(_FLAGS[0]):
-                    namespace = text.removeprefix(_FLAGS[0])
-                elif text.startswith(_FLAGS[1]):
-                    name = text.removeprefix(_FLAGS[1])
-    return namespace, name
+    namespaces = [word for pod in pods for word in flags(pod, _NAMESPACE_FLAG)]
+    names = [word for pod in pods for word in flags(pod, _NAME_FLAG)]
+    return next(iter(namespaces), _NAMESPACE), next(iter(names), _NAME)
 
 
 CHECKS: Final = (Check(id="extender", run=extender),)

@@ -24,9 +24,10 @@ from cli.doctor.cluster.view import (
     name_of,
     namespace_of,
 )
-from cli.doctor.model import Check, Verdict, failed, listed, ok, warning
+from cli.doctor.model import Check, Verdict, failed, listed, ok, skipped, warning
 from dra.rivals import PluginResources
 from kube import paths
+from kube.errors import NotFoundError
 from kube.objects import JsonObject
 from kube.quantity import QuantityError, parse
 
@@ -148,6 +149,33 @@ def _devices(each: JsonObject) -> list[JsonObject]:
     return [device for device in found if isinstance(device, dict)]
 
 
+def operator(cluster: Cluster) -> Verdict:
+    """Look what the GPU Operator is told to run besides the driver."""
+    path = paths.resource("nvidia.com/v1", "clusterpolicies")
+    try:
+        policies = cluster.items(path)
+    except NotFoundError:
+        return skipped("no GPU Operator is installed")
+    if not policies:
+        return skipped("the GPU Operator has no ClusterPolicy")
+    spec = policies[0].get("spec") or {}
+    cdi = spec.get("cdi") or {}
+    said = f"ClusterPolicy {name_of(policies[0])}: CDI {_on(cdi.get('enabled'))}"
+    if (spec.get("devicePlugin") or {}).get("enabled", True) is False:
+        return ok(f"{said}, its device plugin is off")
+    remedy = (
+        "set devicePlugin.enabled=false, or label our nodes"
+        " nvidia.com/gpu.deploy.device-plugin=false"
+    )
+    return warning(f"{said}, its device plugin is on wherever it is not kept away", remedy)
+
+
+def _on(said: object) -> str:
+    if said is None:
+        return "by default"
+    return "on" if said is True else "off"
+
+
 _HOOK_WORDS: Final = ("hami", "vgpu", "gpu", "nvidia", "volcano")
 
 
@@ -176,5 +204,6 @@ CHECKS: Final = (
     Check(id="other-daemonsets", run=daemonsets),
     Check(id="other-device-plugins", run=advertisers),
     Check(id="other-drivers", run=drivers),
+    Check(id="gpu-operator", run=operator),
     Check(id="other-webhooks", run=webhooks),
 )

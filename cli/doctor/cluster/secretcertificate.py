@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from cli.doctor.cluster.hooks import Hook
-from cli.doctor.cluster.view import WEBHOOK, Cluster
+from cli.doctor.cluster.view import WEBHOOK, Cluster, flags
 from kube import paths
 from kube.errors import KubeError
 
@@ -34,9 +34,8 @@ class Seen:
     where: str
 
 
-def stored(cluster: Cluster, hook: Hook, reasons: list[str]) -> Seen:
+def stored(cluster: Cluster, hook: Hook, *, namespace: str, reasons: list[str]) -> Seen:
     """Judge the certificate in the Secret, because nobody answers here."""
-    namespace = hook.service[0] if hook.service else cluster.namespace
     name = _secret_name(cluster)
     unreached = f"not reached from here ({reasons[0]})" if reasons else "not reached from here"
     try:
@@ -84,12 +83,9 @@ def _secret_name(cluster: Cluster) -> str:
     except KubeError:
         return _SECRET
     for pod in pods:
-        spec = pod.get("spec") or {}
-        for container in spec.get("containers") or ():
-            for word in (*(container.get("command") or ()), *(container.get("args") or ())):
-                if str(word).startswith(_SECRET_FLAG):
-                    return str(word).removeprefix(_SECRET_FLAG)
-        for volume in spec.get("volumes") or ():
+        for word in flags(pod, _SECRET_FLAG):
+            return word
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
             if found := (volume.get("secret") or {}).get("secretName"):
                 return str(found)
     return _SECRET

@@ -18,6 +18,7 @@ from dra.sharing import Sharing, SharingProbe, SharingVerdict
 from kube import paths
 from kube.errors import ApiError, InvalidError, KubeError, ServerError
 from kube.objects import JsonObject
+from kube.trial import would_keep
 
 DRY_RUN: Final = {"dryRun": "All"}
 CLASS: Final = "trial.gpuslice.example"
@@ -46,7 +47,7 @@ def keeps(cluster: Cluster, trial: Trial) -> bool:
 
 def _keeps(cluster: Cluster, trial: Trial) -> bool:
     try:
-        answer = json.loads(cluster.client.create(trial.path, trial.body, DRY_RUN))
+        answer = would_keep(cluster.client, trial.path, trial.body)
     except InvalidError:
         # Without the field that was dropped there is too little left.
         return False

@@ -1,7 +1,7 @@
 """The cluster as the checks see it: each list is read once, and a refusal is remembered too."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -17,7 +17,6 @@ OURS: Final = "gpuslice"
 NODE_AGENT: Final = "node-agent"
 WEBHOOK: Final = "webhook"
 SCHEDULER: Final = "scheduler"
-SYSTEM_NAMESPACE: Final = "gpuslice-system"
 
 _PAGE: Final = "500"
 
@@ -40,7 +39,7 @@ class Cluster:
         self.client = client
         self.trial_namespace = trial_namespace
         self.now = datetime.now(UTC)
-        self._namespace = namespace
+        self._given = namespace
         self._answers: dict[str, _Answer] = {}
 
     def once(self, key: str, ask: Callable[[], Value]) -> Value:
@@ -59,14 +58,6 @@ class Cluster:
     def version(self) -> str:
         """The server's version, such as `v1.36.2`."""
         return self.once("version", self.client.server_version)
-
-    @property
-    def namespace(self) -> str:
-        """The namespace that our parts run in: as told, else that of the pods of ours."""
-        if self._namespace is None:
-            found = sorted({namespace_of(pod) for pod in self.wished(paths.pods(), _OUR_PODS)})
-            self._namespace = found[0] if found else SYSTEM_NAMESPACE
-        return self._namespace
 
     def items(self, path: str, params: Mapping[str, str] | None = None) -> list[JsonObject]:
         """Return all objects of the collection at *path*; raises `KubeError`."""
@@ -95,9 +86,21 @@ class Cluster:
         return self.once(path, ask)
 
     def own_pods(self, component: str) -> list[JsonObject]:
-        """Return the pods of one part of ours, in all namespaces; raises `KubeError`."""
-        pods = self.items(paths.pods(), _OUR_PODS)
-        return [pod for pod in pods if label(pod, COMPONENT_LABEL) == component]
+        """Return the pods of one part of ours; raises `KubeError`."""
+        return self._own(paths.pods(self._given), component)
+
+    def own_daemonsets(self) -> list[JsonObject]:
+        """Return the DaemonSets of our node agents; raises `KubeError`."""
+        path = paths.resource("apps/v1", "daemonsets", namespace=self._given)
+        return self._own(path, NODE_AGENT)
+
+    def _own(self, path: str, component: str) -> list[JsonObject]:
+        """Return what has the labels of a part of ours.
+
+        In the namespace that was given all is ours, whatever the chart's `nameOverride` is.
+        """
+        found = self.items(path, None if self._given else _OURS)
+        return [each for each in found if label(each, COMPONENT_LABEL) == component]
 
     def _listed(self, path: str, params: dict[str, str]) -> list[JsonObject]:
         found: list[JsonObject] = []
@@ -111,7 +114,7 @@ class Cluster:
             params["continue"] = following
 
 
-_OUR_PODS: Final = {"labelSelector": f"{NAME_LABEL}={OURS}"}
+_OURS: Final = {"labelSelector": f"{NAME_LABEL}={OURS}"}
 
 
 def name_of(item: JsonObject) -> str:
@@ -132,6 +135,14 @@ def label(item: JsonObject, key: str) -> str | None:
 def annotation(item: JsonObject, key: str) -> str | None:
     """Return an annotation of an object."""
     return ((item.get("metadata") or {}).get("annotations") or {}).get(key)
+
+
+def flags(pod: JsonObject, flag: str) -> Iterator[str]:
+    """Yield the values of *flag*, such as `--name=`, in the commands of a pod's containers."""
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for word in (*(container.get("command") or ()), *(container.get("args") or ())):
+            if str(word).startswith(flag):
+                yield str(word).removeprefix(flag)
 
 
 def is_ready(pod: JsonObject) -> bool:

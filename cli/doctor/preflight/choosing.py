@@ -4,21 +4,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from cli.doctor.cluster.gpunodes import own_slices, registered_devices, slice_node
-from cli.doctor.cluster.view import (
-    COMPONENT_LABEL,
-    NAME_LABEL,
-    NODE_AGENT,
-    OURS,
-    Cluster,
-    name_of,
-)
+from cli.doctor.cluster.hooks import MUTATING, PODS_HOOK, hooks
+from cli.doctor.cluster.view import SCHEDULER, Cluster, flags, name_of
 from cli.doctor.preflight.objects import Image, Way
 from gpu.names import MODE_EXCLUSIVE, MODE_MIG, MODE_SHARED
 from kube import paths
-from kube.errors import NotServedError
+from kube.errors import KubeError, NotServedError
 from kube.objects import JsonObject
 
-_OURS: Final = {"labelSelector": f"{NAME_LABEL}={OURS},{COMPONENT_LABEL}={NODE_AGENT}"}
+_FLAG: Final = "--scheduler-name="
+_SCHEDULER: Final = "hami-scheduler"
 _BY_MODE: Final = {MODE_SHARED: Way.SHARE, MODE_EXCLUSIVE: Way.WHOLE, MODE_MIG: Way.MIG}
 
 
@@ -48,12 +43,23 @@ def image(cluster: Cluster, named: str | None) -> Image | None:
     """
     if named:
         return Image(name=named, has_shell=True)
-    for each in cluster.items(paths.resource("apps/v1", "daemonsets"), _OURS):
+    for each in cluster.own_daemonsets():
         template = ((each.get("spec") or {}).get("template") or {}).get("spec") or {}
         for container in template.get("containers") or ():
             if container.get("image"):
                 return Image(name=str(container["image"]), has_shell=False)
     return None
+
+
+def scheduler_name(cluster: Cluster) -> str:
+    """Return the scheduler of pods with limits where no webhook names it; else nothing."""
+    try:
+        if any(hook.name == PODS_HOOK for hook in hooks(cluster, MUTATING)):
+            return ""
+        pods = cluster.own_pods(SCHEDULER)
+    except KubeError:
+        return ""
+    return next((word for pod in pods for word in flags(pod, _FLAG)), _SCHEDULER)
 
 
 def _slices(cluster: Cluster) -> list[JsonObject]:

@@ -12,6 +12,7 @@ from typing import Final
 
 from cli.doctor.cluster.view import Cluster
 from cli.doctor.model import Status, Verdict, failed, ok, warning
+from cli.doctor.preflight.choosing import scheduler_name
 from cli.doctor.preflight.objects import MARKERS, Image, Way, claim, pod
 from cli.doctor.preflight.reasons import explained
 from cli.doctor.preflight.waiting import Outcome, Watcher
@@ -80,6 +81,8 @@ class Try:
             image=self.image,
             deadline_s=int(self.timeout_s) + _GRACE_S,
         )
+        if self.way is Way.LIMITS and (scheduler := scheduler_name(self.cluster)):
+            asking["spec"]["schedulerName"] = scheduler
         self._client.create(paths.pods(namespace), asking)
         watcher = Watcher(self._client, namespace, self.name, timeout_s=self.timeout_s)
         return self._judged(watcher.wait())

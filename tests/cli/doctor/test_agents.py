@@ -120,6 +120,18 @@ def test_silent_device_plugin() -> None:
         assert (verdict.status, verdict.details) == (Status.WARNING, ("b",))
 
 
+def test_namespace_that_is_given() -> None:
+    """There all is ours, whatever name the chart has got, and no other namespace is listed."""
+    with world() as at:
+        renamed = part(AGENT, "one")
+        renamed["metadata"]["labels"]["app.kubernetes.io/name"] = "shares"
+        at.front.serve("/api/v1/namespaces/mine/pods", renamed)
+        at.front.refused.append(("GET", "/api/v1/pods"))
+        assert [
+            each["metadata"]["name"] for each in at.cluster(namespace="mine").own_pods(AGENT)
+        ] == ["one"]
+
+
 def test_policies() -> None:
     """Where there are GPUs an agent should be kept from the slices of others."""
     with world() as at:

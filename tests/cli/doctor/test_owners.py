@@ -1,5 +1,7 @@
 """Checks of others who give GPUs away."""
 
+from typing import Any
+
 import pytest
 
 from cli.doctor.cluster.owners import product_of
@@ -117,6 +119,21 @@ def test_webhooks_of_others(name: str, remedy: str) -> None:
         verdict = at.verdict("other-webhooks")
         assert (verdict.status, verdict.details) == (Status.WARNING, (f"other/{name}",))
         assert remedy in verdict.remedy
+
+
+POLICY = "/apis/nvidia.com/v1/clusterpolicies"
+
+
+def test_operator() -> None:
+    """Its device plugin is on unless somebody has switched it off."""
+    with world() as at:
+        assert at.verdict("gpu-operator").status is Status.SKIPPED
+        spec: dict[str, Any] = {"cdi": {"enabled": True}}
+        at.front.serve(POLICY, {"metadata": {"name": "p"}, "spec": spec})
+        verdict = at.verdict("gpu-operator")
+        assert (verdict.status, "CDI on" in verdict.seen) == (Status.WARNING, True)
+        spec["devicePlugin"] = {"enabled": False}
+        assert at.verdict("gpu-operator").status is Status.OK
 
 
 def test_agents_alone_make_no_owner_of_others() -> None:

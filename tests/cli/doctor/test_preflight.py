@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from cli.demo import older, oldernode
 from cli.demo.agents import Agent
+from cli.demo.programs import free_port
 from cli.demo.scenes import manifests
 from cli.doctor.cluster.view import Cluster as View
 from cli.doctor.model import Finding, Status
@@ -306,6 +308,35 @@ def test_whole_gpus_of_an_older_server() -> None:
         assert verdict.status is Status.OK, verdict
         assert verdict.seen.endswith("NVIDIA_VISIBLE_DEVICES=void")
         assert stage.left() == []
+
+
+def test_limits_on_an_older_cluster() -> None:
+    """Where the device plugin serves, a pod with limits is placed by the extender, and has them."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="g") as name:
+        directory = Path(name)
+        nodes = [NodeSpec(name=NODE, gpus=("a10",))]
+        schedulers = [older.configuration(f"http://127.0.0.1:{port}")]
+        with Cluster(directory / "c", nodes, "1.34", schedulers=schedulers) as cluster:
+            extender = older._start(cluster.kubeconfig, directory, port)
+            more = {"--mode": "device-plugin"}
+            agent = Agent.start(cluster.node(NODE), cluster.kubeconfig, directory, more=more)
+            try:
+                extender.wait_ready(30)
+                agent.program.wait_ready(30)
+                token = cluster.call(cluster.server.token_for, "admin")
+                with fronting(cluster.server.url, token) as front:
+                    stage = Stage(cluster, front, agent, directory)
+                    front.log_of = stage.log_of
+                    verdict = stage.try_it().verdict
+                    made = [path for method, path in front.requests if method == "POST"]
+                    left = stage.left()
+            finally:
+                extender.stop()
+                oldernode.stop({NODE: agent})
+    assert verdict.status is Status.OK, verdict
+    assert verdict.seen.startswith("a pod with limits for a GPU ran")
+    assert (made, left) == ([paths.pods("default")], [])
 
 
 def test_only_whole_tales_count() -> None:
