@@ -5,14 +5,15 @@ too many in them must not block anything.
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
 
+from kube.draconversion import GROUP, V1, to_v1
+from kube.objects import JsonObject
 from webhook.access import Access
 from webhook.claimadmission import ClaimAdmission
 from webhook.guard import guard
 from webhook.podadmission import PodAdmission
 from webhook.review import ALLOWED, Review, UserInfo, Verdict, refused
-
-_DRA = "resource.k8s.io"
 
 
 class Admission:
@@ -48,11 +49,22 @@ class Admission:
             case ("", "pods" | "bindings", _, _):
                 reasons = await guard(review, self._may_write_nodes, more=self._more_owned)
                 return refused(reasons) if reasons else ALLOWED
-            case (group, "resourceclaims", "", "CREATE") if group == _DRA:
-                return await self._claims.decide_claim(review)
-            case (group, "resourceclaimtemplates", "", "CREATE" | "UPDATE") if group == _DRA:
-                return await self._claims.decide_template(review)
+            case (group, "resourceclaims", "", "CREATE") if group == GROUP:
+                return await self._claims.decide_claim(_as_v1(review))
+            case (group, "resourceclaimtemplates", "", "CREATE" | "UPDATE") if group == GROUP:
+                return await self._claims.decide_template(_as_v1(review))
         return ALLOWED
+
+
+def _as_v1(review: Review) -> Review:
+    """Return *review* with its objects as `v1` has them."""
+    item, old = (_lifted(each, review.resource) for each in (review.item, review.old_item))
+    return replace(review, item=item, old_item=old)
+
+
+def _lifted(item: JsonObject | None, plural: str) -> JsonObject | None:
+    version = str((item or {}).get("apiVersion", "")).removeprefix(f"{GROUP}/")
+    return item if item is None or version in {"", V1} else to_v1(item, plural, version)
 
 
 def _asked(review: Review) -> tuple[str, str, str, str]:

@@ -17,6 +17,7 @@ import structlog
 
 from kube.client import Client
 from kube.config import ClientConfig, load_config
+from kube.draversions import VersionedClient
 from kube.listener import Listener, bind
 from kube.probes import ProbeServer
 from kube.tls import ServingContext
@@ -28,6 +29,7 @@ from webhook.settings import WebhookSettings
 
 log = structlog.get_logger(__name__)
 
+_USER_AGENT: Final = "gpuslice-webhook"
 _BEAT_S: Final = 1.0
 _STUCK_S: Final = 30.0
 """A loop that does not turn for so long answers nobody: kubelet should restart the container."""
@@ -51,7 +53,7 @@ class Program:
         self._metrics = Metrics()
         kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
         identity = identity or load_config(kubeconfig)
-        self._client = Client(identity, user_agent="gpuslice-webhook")
+        self._client = _client(settings, identity)
         serving = _serving_context(settings)
         self._certificates = Certificates(
             settings, client=self._client, serving=serving, metrics=self._metrics
@@ -167,6 +169,18 @@ class Program:
         if self._stop.is_set():
             return "it is about to end"
         return None if self._listener.started else "it does not listen yet"
+
+
+def _client(settings: WebhookSettings, identity: ClientConfig) -> Client:
+    """Return a client that all parts speak to in `v1`.
+
+    Only a version that was asked for is translated to: where none is served, as on older clusters,
+    404 is what everybody waits with.
+    """
+    version = settings.resource_api_version
+    if version in {"auto", "v1"}:
+        return Client(identity, user_agent=_USER_AGENT)
+    return VersionedClient(identity, user_agent=_USER_AGENT, api_version=version)
 
 
 def _serving_context(settings: WebhookSettings) -> ServingContext:

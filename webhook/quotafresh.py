@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from kube.client import Client
-from kube.errors import NotFoundError, ServerError
+from kube.errors import NotFoundError, NotServedError, ServerError
 from kube.objects import JsonObject
 from kube.paths import DRA_VERSION, pods, resource_claims
 
@@ -30,7 +30,7 @@ class ApiLists:
         path = resource_claims(namespace, version=self._dra_version)
         try:
             return await asyncio.to_thread(self._list, path)
-        except NotFoundError:
+        except (NotFoundError, NotServedError):
             return ()
 
     def _list(self, path: str) -> tuple[JsonObject, ...]:

@@ -82,6 +82,9 @@ class WebhookSettings(BaseProgramSettings):
     mode: Literal["auto", "dra", "hami"] = Field(
         "auto", description="turn requests into claims, or prepare them for HAMi; auto looks"
     )
+    resource_api_version: Literal["auto", "v1", "v1beta2", "v1beta1"] = Field(
+        "auto", description="version of resource.k8s.io to speak; auto is v1"
+    )
     device_config: Path | None = Field(
         None, description="HAMi's device-config.yaml; without it NVIDIA's usual names, no others"
     )

@@ -7,6 +7,7 @@ import pytest
 from hami.deviceconfig import DeviceConfig, NvidiaConfig
 from hami.deviceconfig import parse as parse_device_config
 from hami.vendors import from_sections
+from kube.draconversion import to_version
 from tests.charts.rendering import NAMESPACE, Object, nested, of_kind, one, render
 from tests.charts.webhooks import (
     CLAIMS,
@@ -17,6 +18,7 @@ from tests.charts.webhooks import (
     configurations,
     hooks,
     is_asked,
+    settings_of,
     template,
 )
 from tests.webhook.manifests import denial
@@ -97,6 +99,29 @@ def test_claims_are_asked_about_where_they_may_serve(
     assert ({CLAIMS, TEMPLATES} <= set(hooks(objects))) is served
     policies = {each["metadata"]["name"] for each in of_kind(objects, "ValidatingAdmissionPolicy")}
     assert ("gpuslice-direct-claims" in policies) is served
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "version"), [("1.32.2", "v1beta1"), ("1.33.4", "v1beta2"), ("1.34.1", "v1beta1")]
+)
+def test_claims_of_older_versions_are_asked_about_where_these_are_chosen(
+    kubernetes: str, version: str
+) -> None:
+    """In the shape that they have there, by both webhooks and the policy."""
+    values = {"mode": "dra", "resourceApiVersion": version}
+    objects = render(values, kubernetes=kubernetes)
+    found, policy = hooks(objects), one(objects, *_DIRECT)
+    assert settings_of(objects).resource_api_version == version
+    for name in (CLAIMS, TEMPLATES):
+        assert [rule["apiVersions"] for rule in found[name]["rules"]] == [[version]]
+    (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
+    assert rule["apiVersions"] == [version]
+    for device_class, ours in ((SHARE, True), ("gpu.nvidia.com", False)):
+        item = to_version(claim(device_class), "resourceclaims", version)
+        made = to_version(template(claim(device_class)), "resourceclaimtemplates", version)
+        assert is_asked(found[CLAIMS], item) is ours
+        assert is_asked(found[TEMPLATES], made) is ours
+        assert denied(policy, item, hard={"limits.nvidia.com/gpu": "1"}) is ours
 
 
 def test_claims_for_our_classes_are_asked_about() -> None:

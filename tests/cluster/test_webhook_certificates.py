@@ -68,8 +68,8 @@ def credentials(server: Server, folder: Path) -> Path:
 
 
 @contextmanager
-def running(folder: Path, credentials_file: Path) -> Iterator[None]:
-    """Run the program for the block, once it is ready."""
+def running(folder: Path, credentials_file: Path, *more: str) -> Iterator[None]:
+    """Run the program with *more* flags for the block, once it is ready."""
     flags = {
         "namespace": OWN,
         "kubeconfig": credentials_file,
@@ -82,7 +82,7 @@ def running(folder: Path, credentials_file: Path) -> Iterator[None]:
     words = [f"--{name}={value}" for name, value in flags.items()]
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "webhook", *words], cwd=REPOSITORY, stdout=log, stderr=log
+            [sys.executable, "-m", "webhook", *words, *more], cwd=REPOSITORY, stdout=log, stderr=log
         )
         try:
             eventually(lambda: is_ready() or process.poll() is not None, 90)

@@ -1,6 +1,7 @@
 """Tests of the decision about claims and templates, with the pods of a simulated API server."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from gpu.refusal import Refusal
 from kube.client import Client
 from kube.config import ClientConfig
+from kube.draconversion import to_version
 from kube.objects import JsonObject
 from tests.fakes.api_server import ServerThread, serving
 from tests.webhook.admitting import NAMESPACE, Door, KnownCluster, admitted, creation
@@ -256,6 +258,22 @@ def test_templates_are_what_their_names_say(admission: Admission, operation: str
     large = validated(admission, template("mine", a_claim("900000Mi")["spec"]), **asked)
     assert "MemoryExceedsGpu" in large.message
     assert "spec.spec.devices" in large.message
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
+def test_claims_of_older_versions_are_looked_at_as_well(admission: Admission, version: str) -> None:
+    """What `v1beta1` writes beside the name of a request stands in `exactly` since."""
+    for memory, allowed in (("1000Mi", True), ("900000Mi", False)):
+        named = {"apiVersion": f"{DRA}/{version}"}
+        for plural, item in (
+            ("resourceclaims", a_claim(memory)),
+            ("resourceclaimtemplates", template("mine", a_claim(memory)["spec"])),
+        ):
+            said = to_version(named | item, plural, version)
+            assert ("exactly" in json.dumps(said)) is (version != "v1beta1")
+            verdict = validated(admission, said, group=DRA, resource=plural)
+            assert verdict.allowed is allowed
+            assert ("MemoryExceedsGpu" in verdict.message) is not allowed
 
 
 def test_what_is_not_ours_is_allowed(admission: Admission) -> None:

@@ -127,10 +127,15 @@ timeoutSeconds: {{ .Values.webhook.timeoutSeconds }}
 admissionReviewVersions: ["v1"]
 {{- end -}}
 
+{{/* Of resource.k8s.io, in which claims are reviewed. */}}
+{{- define "gpuslice.webhook.version" -}}
+{{- ternary "v1" .Values.resourceApiVersion (eq .Values.resourceApiVersion "auto") -}}
+{{- end -}}
+
 {{/* In a condition: requests at the path that follows name a class of ours. */}}
 {{- define "gpuslice.webhook.asksForOurs" -}}
 exists(each,
-  ([each.?exactly.?deviceClassName.orValue("")]
+  ([each.{{ if ne (include "gpuslice.webhook.version" .) "v1beta1" }}?exactly.{{ end }}?deviceClassName.orValue("")]
     + each.?firstAvailable.orValue([]).map(option, option.?deviceClassName.orValue(""))
   ).exists(name, name in {{ include "gpuslice.webhook.classes" . | fromJsonArray | toJson | replace "," ", " }}))
 {{- end -}}
