@@ -3,8 +3,9 @@
 The library maps a file that the processes of a container share and write. A container must be
 able to write that file, so it could also fill whatever it lies on: each owner gets a tmpfs just
 large enough, mounted by the agent, with the file made beforehand in a directory only root writes.
-Where the agent may not mount, the file lies in a plain directory, which is said once. An owner is
-a claim by its UID, or a container that was given GPUs by a device plugin.
+Where the agent may not mount, or the host would not see it, the file lies in a plain directory,
+which is said once. An owner is a claim by its UID, or a container that was given GPUs by a device
+plugin.
 """
 
 import errno
@@ -28,6 +29,7 @@ from cdi.durable import (
 from cdi.errors import StoreError
 from cdi.faults import FaultPoint
 from cdi.lease import leased
+from cdi.propagation import is_seen_by_host
 from cdi.region import REGION_NAME, create_region
 from gpu.refusal import Refusal, RefusedError
 
@@ -126,16 +128,20 @@ class RegionStore:
 
     def _mount(self, directory: Path) -> None:
         try:
-            mount_tmpfs(directory, _OPTIONS, FaultPoint.REGION_MOUNTED)
+            if is_seen_by_host(self._directory):
+                mount_tmpfs(directory, _OPTIONS, FaultPoint.REGION_MOUNTED)
+                return
+            reason, remedy = "the host would not see the mount", "mountPropagation: Bidirectional"
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EACCES, errno.ENOSYS):
                 raise
-            self._may_mount = False
-            log.warning(
-                "region storage left unbounded",
-                reason=error.strerror,
-                remedy="let the agent mount (CAP_SYS_ADMIN) so that no container fills the disk",
-            )
+            reason, remedy = str(error.strerror), "CAP_SYS_ADMIN"
+        self._may_mount = False
+        log.warning(
+            "region storage left unbounded",
+            reason=reason,
+            remedy=f"let the agent mount ({remedy}) so that no container fills the disk",
+        )
 
 
 def _is_ours(directory: Path) -> bool:
