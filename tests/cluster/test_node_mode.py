@@ -1,6 +1,5 @@
 """How a node without a label is served on real API servers: they are asked what they keep."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ def minor(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def folder(session_folder: Path) -> Iterator[Path]:
+def folder(session_folder: Path) -> Path:
     """Return where the API server keeps its files."""
     return session_folder / "alone"
 
