@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
+from tests.agent.mounts import read_only
 from tests.cdi.elves import shared_object
 
 
@@ -38,3 +39,24 @@ def test_what_is_unfit_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([*words, "--oldest-glibc", "old"])
     assert "is no release such as 2.28" in capsys.readouterr().err
+
+
+def written(directory: Path) -> dict[Path, tuple[int, int]]:
+    """Return what is in *directory*, by which file it is and when it was written."""
+    found = {path: path.lstat() for path in directory.rglob("*")}
+    return {path: (each.st_ino, each.st_mtime_ns) for path, each in found.items()}
+
+
+def test_a_restarted_init_container_changes_nothing(tmp_path: Path) -> None:
+    """It has the image's directory to read alone, and need not write what is there already."""
+    source, node = tmp_path / "source", tmp_path / "node"
+    source.mkdir()
+    (source / "libvgpu.so.v2.8.0").write_bytes(shared_object())
+    words = ["install-library", "--from", str(source), "--to", str(node)]
+    with read_only(source):
+        assert main(words) == 0
+        before = written(node)
+        assert len(before) == 5
+        with read_only(node):
+            assert main(words) == 0
+    assert written(node) == before
