@@ -7,9 +7,9 @@ kube-scheduler beside it ends at the same time and asks nothing more.
 import asyncio
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -19,6 +19,7 @@ from extender.callers import Callers
 from extender.calls import Calls
 from extender.gate import Gate
 from extender.leading import AlwaysLeading, Leading
+from extender.leadlabel import LeadLabel
 from extender.locks import NodeLocks
 from extender.metrics import Metrics
 from extender.parts import MakeParts, Parts, StartError, Surroundings
@@ -110,10 +111,7 @@ class Program:
         log.info("extender started", port=self.port, metrics_port=self.metrics_port)
         with self._beside(), collecting.seldom():
             async with asyncio.TaskGroup() as group:
-                services = [*self._parts.services, self._tidy_memory]
-                if self._refit_tls is not None:
-                    services.append(self._keep_certificate)
-                helpers = [group.create_task(service()) for service in services]
+                helpers = [group.create_task(service()) for service in self._services()]
                 served = [group.create_task(each.run_until_stopped()) for each in self._listeners]
                 await self._stop.wait()
                 await asyncio.sleep(self._settings.drain_s)
@@ -124,6 +122,17 @@ class Program:
                 for helper in helpers:
                     helper.cancel()
         log.info("extender ended")
+
+    def _services(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+        yield from self._parts.services
+        yield self._tidy_memory
+        if self._refit_tls is not None:
+            yield self._keep_certificate
+        settings = self._settings
+        if settings.pod_name:
+            label = LeadLabel(self._calls, namespace=settings.pod_namespace, name=settings.pod_name)
+            self._leading.on_change(label.changed)
+            yield label.keep
 
     @contextmanager
     def _beside(self) -> Iterator[None]:

@@ -62,9 +62,10 @@ class Probes:
         """Answer at all: a loop that does not turn does not."""
         return Response("ok\n", media_type=_TEXT)
 
-    async def readyz(self, _request: Request) -> Response:
-        """Tell whether decisions are made here."""
-        problem = self._ready()
+    async def readyz(self, request: Request) -> Response:
+        """Tell whether decisions are made here, or with `exclude=lead` would be if it led."""
+        lead_counts = "lead" not in request.query_params.getlist("exclude")
+        problem = self._ready() if lead_counts else self._state.not_synced()
         if problem is None:
             return Response("ok\n", media_type=_TEXT)
         return Response(f"{problem}\n", 503, media_type=_TEXT)

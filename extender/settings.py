@@ -62,6 +62,13 @@ class ExtenderSettings(BaseProgramSettings):
         "", description="what kube-scheduler's identity begins with; the host's name without it"
     )
 
+    pod_name: str = Field(
+        "",
+        description="name of this pod, which gets the label gpuslice.io/leads while it decides; "
+        "empty labels none",
+    )
+    pod_namespace: str = Field("", description="namespace of this pod")
+
     node_scheduler_policy: Literal["binpack", "spread"] = Field(
         "binpack", description="how nodes are chosen for pods that do not say"
     )

@@ -82,6 +82,7 @@ BESIDE: Final[dict[str, Object]] = {
         "hamiCompat.scheduler.kubeScheduler.image.registry", "registry.example.com"
     ),
     "devices.ascend.runtimeClassName": nested("hamiCompat.devices.ascend.enabled", True),
+    "scheduler.podDisruptionBudget.minAvailable": nested("hamiCompat.scheduler.replicas", 3),
     "scheduler.serviceAccountName": nested("scheduler.serviceAccount.create", False),
     "prometheus.enabled": {},
 }

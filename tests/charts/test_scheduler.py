@@ -16,7 +16,6 @@ from tests.charts.rendering import (
     RefusedError,
     merged,
     nested,
-    of_kind,
     one,
     render,
 )
@@ -123,51 +122,6 @@ def test_settings_of_the_extender_change_who_asks_it() -> None:
     assert schedulers.asked(objects)["httpTimeout"] == "45s"
     (profile,) = schedulers.configuration(objects)["profiles"]
     assert profile["schedulerName"] == schedulers.settings(objects).scheduler_name == "shares"
-
-
-def test_both_containers_and_the_rights_mean_one_lease() -> None:
-    """In the namespace of the release; with another name all change."""
-    for values, name in (
-        (HAMI, "hami-scheduler"),
-        (merged(HAMI, nested("scheduler.name", "x")), "x"),
-    ):
-        objects = render(values)
-        settings = schedulers.settings(objects)
-        assert settings.leader_elect
-        lease = {"resourceName": name, "resourceNamespace": NAMESPACE}
-        assert schedulers.configuration(objects)["leaderElection"] == {"leaderElect": True, **lease}
-        assert settings.leader_elect_resource_name == name
-        assert settings.leader_elect_resource_namespace == NAMESPACE
-        for role in ("gpuslice-extender", "gpuslice-kube-scheduler"):
-            rule = one(objects, "Role", role)["rules"][-1]
-            assert (rule["resources"], rule["resourceNames"]) == (["leases"], [name])
-
-
-def test_a_single_replica_may_do_without_the_lease() -> None:
-    """Then neither follows one, and no right to any is given."""
-    objects = render(merged(HAMI, nested("scheduler.leaderElect", False)))
-    assert schedulers.configuration(objects)["leaderElection"] == {"leaderElect": False}
-    assert not schedulers.settings(objects).leader_elect
-    own = [
-        each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("scheduler")
-    ]
-    assert not [each for each in own if "leases" in str(each)]
-
-
-@pytest.mark.parametrize("over", [{"leaderElect": False}, {"kubeScheduler": {"enabled": False}}])
-def test_replicas_that_would_all_decide_are_refused(over: Object) -> None:
-    """One device would be given away twice."""
-    values = merged(HAMI, {"scheduler": {"replicas": 2, **over}})
-    with pytest.raises(RefusedError, match=r"scheduler\.replicas"):
-        render(values)
-
-
-def test_a_rollout_waits_for_no_replica_that_cannot_lead() -> None:
-    """Only the old leader is ready, and the new one is when that has ended."""
-    for replicas in (1, 2, 3):
-        objects = render(merged(HAMI, nested("scheduler.replicas", replicas)))
-        rolling = one(objects, "Deployment", NAME)["spec"]["strategy"]["rollingUpdate"]
-        assert rolling["maxUnavailable"] == "100%"
 
 
 def test_only_counts_are_counted_by_kube_scheduler() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPSConnection
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import trustme
 
+from extender.leadlabel import LABEL
 from extender.parts import MakeParts, Parts, StartError, Surroundings
 from extender.program import Program
 from extender.settings import ExtenderSettings
@@ -154,6 +155,40 @@ def test_it_decides_and_binds_while_its_scheduler_leads() -> None:
             assert not here.state.reservations
             assert (await here.ask("/readyz"))[0] == 503
             assert "sched-10_uuid leads" in (await here.post("/bind", binding))["Error"]
+
+    asyncio.run(play())
+
+
+def test_its_pod_is_ready_without_the_lead_and_labelled_with_it() -> None:
+    """So a rollout counts all replicas, and a Service finds the one that decides."""
+
+    async def play() -> None:
+        async with running("--pod-name", "sched-1", "--pod-namespace", "kube-system") as here:
+            assert (await here.ask("/readyz"))[0] == 503
+            assert (await here.ask("/readyz?exclude=lead"))[0] == 200
+            here.state.problem = "pods not read"
+            assert (await here.ask("/readyz?exclude=lead"))[0] == 503
+            here.state.problem = None
+            # The label of a container before this one; the pod is seen late.
+            metadata = {"name": "sched-1", "labels": {LABEL: "true", "app": "scheduler"}}
+            spec = {"containers": [{"name": "c", "image": "i"}]}
+            await here.create(pods("kube-system"), {"metadata": metadata, "spec": spec})
+
+            async def labels() -> dict[str, str]:
+                read = here.client.get, pods("kube-system", "sched-1")
+                said: JsonObject = json.loads(await asyncio.to_thread(*read))
+                return dict(said["metadata"]["labels"])
+
+            await seen(labels, {"app": "scheduler"})
+            await here.lease("sched-1_uuid")
+            await seen(labels, {"app": "scheduler", LABEL: "true"})
+            await here.lease("sched-2_uuid")
+            await seen(labels, {"app": "scheduler"})
+
+    async def seen(labels: Callable[[], Awaitable[dict[str, str]]], wanted: dict[str, str]) -> None:
+        async with asyncio.timeout(20):
+            while await labels() != wanted:  # noqa: ASYNC110 - the API server tells nobody
+                await asyncio.sleep(0.02)
 
     asyncio.run(play())
 
