@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from charts.values.kubernetes import Resources
-from charts.values.pods import CertManager, Image, Pod, Secret
+from charts.values.pods import CertManager, Disruption, Image, Pod, Secret
 from charts.values.programs import ExtenderValues
 from charts.values.section import Label, Section, Texts
 
@@ -65,6 +65,9 @@ class Scheduler(Pod):
     service: SchedulerService = Field(SchedulerService(), description="The extender's Service.")
     node_name: Annotated[str, Field(max_length=253)] = Field(
         "", description="The node that pods run on; empty leaves it open."
+    )
+    pod_disruption_budget: Disruption = Field(
+        Disruption(), description="What draining of nodes leaves."
     )
     resources: Resources = Field(
         {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},

@@ -54,11 +54,14 @@
 {{- if and .Values.kubeletPlugin.enabled (include "gpuslice.cards" .) (include "gpuslice.agent.surges" .) -}}
 {{- fail "kubeletPlugin.updateStrategy.rollingUpdate.maxSurge: kubelet knows one device plugin for a resource, so with mode auto below Kubernetes 1.36 and with mode hami it has to be 0" -}}
 {{- end -}}
-{{- $webhook := .Values.webhook -}}
-{{- $least := $webhook.podDisruptionBudget.minAvailable -}}
-{{- if and $webhook.enabled $webhook.podDisruptionBudget.enabled (gt (int $webhook.replicas) 1) -}}
-{{- if or (eq (toString $least) "100%") (and (not (kindIs "string" $least)) (ge (int $least) (int $webhook.replicas))) -}}
-{{- fail (printf "webhook.podDisruptionBudget.minAvailable=%v: with webhook.replicas=%v no node of theirs could be drained; let it be less" $least $webhook.replicas) -}}
+{{- range $name := list "webhook" "scheduler" -}}
+{{- $values := get $.Values $name -}}
+{{- $least := $values.podDisruptionBudget.minAvailable -}}
+{{- $runs := ternary (include "gpuslice.scheduler" $) (ternary "true" "" $.Values.webhook.enabled) (eq $name "scheduler") -}}
+{{- if and $runs $values.podDisruptionBudget.enabled (gt (int $values.replicas) 1) -}}
+{{- if or (eq (toString $least) "100%") (and (not (kindIs "string" $least)) (ge (int $least) (int $values.replicas))) -}}
+{{- fail (printf "%s.podDisruptionBudget.minAvailable=%v: with %s.replicas=%v no node of theirs could be drained; let it be less" $name $least $name $values.replicas) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
