@@ -85,11 +85,11 @@ def published(cluster: Cluster) -> Verdict:
     ]
     registered = 0
     for name in sorted(agent_nodes(cluster) & set(nodes)):
+        number = registered_devices(nodes[name])
+        registered += number or 0
         if label(nodes[name], MODE_LABEL) == DEVICE_PLUGIN:
-            number = registered_devices(nodes[name])
-            registered += number or 0
             problems += [] if number else [f"{name}: no registration annotation"]
-        elif not devices[name]:
+        elif not devices[name] and not number:
             problems.append(f"{name}: an agent and no device")
     if problems:
         said = f"{listed(problems, most=1)}"
@@ -98,6 +98,20 @@ def published(cluster: Cluster) -> Verdict:
         return skipped("no node agent is seen, and no GPU is offered")
     said = f"{counted(devices.total(), 'device')} of {counted(len(devices), 'node')} in slices"
     return ok(said + (f", {counted(registered, 'GPU')} in annotations" if registered else ""))
+
+
+def tainted(cluster: Cluster) -> Verdict:
+    """Look for devices of ours that get no new work, and why."""
+    found = [
+        f"{slice_node(each)}/{device.get('name')}: {taint.get('key')}={taint.get('value', '')}"
+        for each in own_slices(cluster)
+        for device in (each.get("spec") or {}).get("devices") or ()
+        for taint in device.get("taints") or ()
+    ]
+    if not found:
+        return ok("no device of ours is tainted")
+    remedy = "see the events of these nodes: a GPU is ill, or another program offers it too"
+    return warning(f"{counted(len(found), 'taint')} on devices: {listed(found)}", remedy, *found)
 
 
 def _incomplete(slices: list[JsonObject]) -> list[str]:
@@ -152,6 +166,7 @@ def slice_policy(cluster: Cluster) -> Verdict:
 CHECKS: Final = (
     Check(id="node-agents", run=node_agents),
     Check(id="published-gpus", run=published),
+    Check(id="tainted-gpus", run=tainted),
     Check(id="registrations", run=registrations),
     Check(id="slice-policies", run=slice_policy),
 )

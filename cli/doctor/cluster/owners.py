@@ -12,6 +12,7 @@ from cli.doctor.cluster.gpunodes import (
     MODE_LABEL,
     agent_nodes,
     driver_of,
+    registered_devices,
     slice_node,
     slice_nodes,
 )
@@ -90,11 +91,11 @@ def product_of(daemonset: JsonObject) -> Product | None:
 
 def advertisers(cluster: Cluster) -> Verdict:
     """Look for nodes on which a device plugin of others has GPUs too."""
-    ours = slice_nodes(cluster)
+    ours, agents = slice_nodes(cluster), agent_nodes(cluster)
     both, apart = list[str](), list[str]()
     for node in cluster.items(paths.nodes()):
         offered = sorted(_offered(node))
-        if not offered or _is_own_offer(node):
+        if not offered or _is_own_offer(node, agents):
             continue
         said = f"{name_of(node)}: {', '.join(offered)}"
         (both if name_of(node) in ours else apart).append(said)
@@ -122,9 +123,10 @@ def _some(amount: object) -> bool:
         return True
 
 
-def _is_own_offer(node: JsonObject) -> bool:
+def _is_own_offer(node: JsonObject, agents: set[str]) -> bool:
     """Tell whether what the node offers as extended resources is by our agent."""
-    return label(node, MODE_LABEL) == DEVICE_PLUGIN
+    registered = name_of(node) in agents and registered_devices(node) is not None
+    return registered or label(node, MODE_LABEL) == DEVICE_PLUGIN
 
 
 def drivers(cluster: Cluster) -> Verdict:

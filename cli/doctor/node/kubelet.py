@@ -80,10 +80,11 @@ def registration(node: Node) -> Verdict:
     ours = [f"{registry}/{name}" for name in names if name.startswith(DRIVER)]
     plugin = f"{node.kubelet_root}/plugins/{DRIVER}"
     ours += node.matching(f"{plugin}/dra*.sock")
+    ours += node.matching(f"{node.kubelet_root}/device-plugins/gpuslice-*.sock")
     if not ours:
         return warning(
-            "no socket of ours: no agent serves claims on this node",
-            "see whether the agent runs here, and whether the node serves the device plugin",
+            "no socket of ours, neither for claims nor of a device plugin: no agent serves here",
+            "see whether the agent runs on this node, and its log",
         )
     return _tried(node, ours)
 

@@ -107,6 +107,18 @@ def test_slices_of_a_node_that_is_gone() -> None:
         assert at.verdict("published-gpus").seen == "b: slices of a node that is gone"
 
 
+def test_tainted_device() -> None:
+    """A device that gets no new work is named with the reason."""
+    with world() as at:
+        at.put(SLICES, published("a"))
+        assert at.verdict("tainted-gpus").status is Status.OK
+        taint = {"key": "gpuslice.io/unhealthy", "value": "Xid79", "effect": "NoSchedule"}
+        at.put(SLICES, published("b", taints=[taint]))
+        verdict = at.verdict("tainted-gpus")
+        assert verdict.status is Status.WARNING
+        assert verdict.details == ("b/gpu-0: gpuslice.io/unhealthy=Xid79",)
+
+
 def test_silent_device_plugin() -> None:
     """A question that stands since yesterday is not answered; one of just now may be."""
     with world() as at:

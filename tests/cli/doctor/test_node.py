@@ -173,6 +173,16 @@ def test_sockets(short: Path) -> None:
         assert verdict(short, "registration", kubelet_root="/k").status is Status.OK
 
 
+def test_socket_of_the_device_plugin(short: Path) -> None:
+    """A node that serves the device plugin has a socket of that kind alone."""
+    (short / "k/device-plugins").mkdir()
+    with socket.socket(socket.AF_UNIX) as alive:
+        alive.bind(str(short / "k/device-plugins/gpuslice-gpu.sock"))
+        alive.listen()
+        said = "1 socket of ours, all answered"
+        assert verdict(short, "registration", kubelet_root="/k").seen == said
+
+
 def test_plugin_directory(short: Path) -> None:
     """It is there and has room."""
     found = verdict(short, "plugin-directory", kubelet_root="/k")

@@ -13,6 +13,7 @@ from tests.cli.doctor.world import (
     SLICES,
     daemonset,
     node,
+    part,
     pods,
     published,
     world,
@@ -74,6 +75,18 @@ def test_same_gpus_twice() -> None:
         at.put(SLICES, published("b"))
         verdict = at.verdict("other-device-plugins")
         assert (verdict.status, verdict.details) == (Status.FAILED, ("b: nvidia.com/gpu",))
+
+
+def test_own_device_plugin_is_nobody_elses() -> None:
+    """An agent that has registered the node's GPUs offers them itself, whatever labels say."""
+    with world() as at:
+        some = {"nvidia.com/gpu": "10"}
+        register = {"hami.io/node-nvidia-register": "[]"}
+        at.put(NODES, node("a", allocatable=some, annotations=register))
+        pods(at.front)
+        assert at.verdict("other-device-plugins").details == ("a: nvidia.com/gpu",)
+        pods(at.front, part("node-agent", "one"))
+        assert at.verdict("other-device-plugins").details == ()
 
 
 def test_slices_of_other_drivers() -> None:

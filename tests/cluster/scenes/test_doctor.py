@@ -23,7 +23,7 @@ _WELL: Final = (
     *("api-versions", "keeps-alternatives", "keeps-device-status", "kubelet-skew"),
     *("runtime-releases", "device-classes", "webhook-configured", "webhook-endpoints"),
     *("webhook-answers", "webhook-certificate", "other-daemonsets", "other-device-plugins"),
-    *("other-drivers", "other-webhooks", "published-gpus", "slice-policies"),
+    *("other-drivers", "other-webhooks", "published-gpus", "tainted-gpus", "slice-policies"),
     *("node-locks", "claims-left", "templates-left"),
 )
 _OF_THE_NODE: Final = (
