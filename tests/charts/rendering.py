@@ -78,15 +78,18 @@ def _render(values: str, kubernetes: str, helm: int, release: str, namespace: st
         )
 
 
-def run(helm: int, *arguments: str) -> str:
-    """Run helm of that major on no cluster; return its output, `RefusedError` if it fails."""
+def run(helm: int, *arguments: str, kubeconfig: str = "/dev/null") -> str:
+    """Run helm of that major, on no cluster unless told; return its output.
+
+    `RefusedError` if it fails.
+    """
     with tempfile.TemporaryDirectory() as home:
         result = subprocess.run(  # noqa: S603 - helm as it was built
             [str(program(HELMS[helm])), *arguments],
             check=False,
             capture_output=True,
             text=True,
-            env={"PATH": os.environ["PATH"], "HOME": home, "KUBECONFIG": "/dev/null"},
+            env={"PATH": os.environ["PATH"], "HOME": home, "KUBECONFIG": kubeconfig},
         )
     if result.returncode != 0:
         raise RefusedError(result.stderr)
