@@ -66,8 +66,8 @@ def prepared(cluster: RealCluster) -> Iterator[Release]:
         software.load(cluster),
         {
             "kubeletPlugin": simulated.agent_values(),
-            # One node: a second replica would wait for another.
-            "webhook": {"settings": {"drainS": 1}},
+            # Nobody should have to wait for a minute until unused templates are gone.
+            "webhook": {"settings": {"drainS": 1, "templateGraceS": 2}},
         },
     )
     with cluster.client() as client:

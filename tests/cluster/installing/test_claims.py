@@ -106,6 +106,8 @@ def test_uninstalling_leaves_what_the_documents_say(release: Release) -> None:
     release.report("last")
     release.report("other")
     clear(release, "last", "other")
+    path = paths.resource_claim_templates("default")
+    eventually(lambda: not json.loads(release.client.get(path))["items"], READY_S)
     release.uninstall()
     found = dict[str, list[str]]()
 
