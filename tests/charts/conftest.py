@@ -14,7 +14,9 @@ from tests.cluster.errors import MissingError
 
 _LEFT_OUT: Final = pytest.StashKey[str]()
 _HERE: Final = "tests/charts/"
-_QUERIES: Final = ("tests/charts/test_alerts.py", "tests/charts/test_dashboard_queries.py")
+_QUERIES: Final = tuple(
+    f"{_HERE}test_{name}.py" for name in ("alerts", "dashboard_queries", "prometheus")
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
