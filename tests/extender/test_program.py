@@ -175,8 +175,8 @@ def test_its_pod_is_ready_without_the_lead_and_labelled_with_it() -> None:
             await here.create(pods("kube-system"), {"metadata": metadata, "spec": spec})
 
             async def labels() -> dict[str, str]:
-                read = here.client.get, pods("kube-system", "sched-1")
-                said: JsonObject = json.loads(await asyncio.to_thread(*read))
+                path = pods("kube-system", "sched-1")
+                said = json.loads(await asyncio.to_thread(here.client.get, path))
                 return dict(said["metadata"]["labels"])
 
             await seen(labels, {"app": "scheduler"})
