@@ -66,6 +66,7 @@ def make(
             if own:
                 _build_base(builder, own, based_on)
             _build(builder, state, based_on, kept)
+            builder.tidy()
             _forget_old(cache)
         _hand_out(kept, archive, state)
     return archive
