@@ -17,14 +17,21 @@ _HERE: Final = "tests/charts/"
 _QUERIES: Final = tuple(
     f"{_HERE}test_{name}.py" for name in ("alerts", "dashboard_queries", "prometheus")
 )
+_BOTH: Final = f"{_HERE}test_relabelings.py"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave this folder's tests out where a program is missing."""
-    queries = [item for item in items if item.nodeid.startswith(_QUERIES)]
-    others = [item for item in items if item.nodeid.startswith(_HERE) and item not in queries]
+    here = [item for item in items if item.nodeid.startswith(_HERE)]
+    queries = [item for item in here if item.nodeid.startswith(_QUERIES)]
+    both = [item for item in here if item.nodeid.startswith(_BOTH)]
+    chart = [item for item in here if item not in queries and item not in both]
     missing: list[tuple[str, list[pytest.Item]]] = []
-    for what, ours, looked in (("the chart", others, check), ("the queries", queries, promtool)):
+    for what, ours, looked in (
+        ("the chart", chart, check),
+        ("the queries", queries, promtool),
+        ("the monitors", both, _check_both),
+    ):
         if ours and (error := _missing(looked)) is not None:
             if config.getoption("--require-charts"):
                 raise pytest.UsageError(str(error)) from error
@@ -34,6 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[_LEFT_OUT] = "\n".join(line for line, _ in missing)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def _check_both() -> None:
+    check()
+    promtool()
 
 
 def _missing(look: Callable[[], object]) -> MissingError | None:

@@ -11,14 +11,12 @@ import pytest
 import yaml
 
 from tests.charts.alertcases import alerts, cases, promtool, series_in, trials_of
-from tests.charts.rendering import nested, of_kind, render
 from tests.cluster.cluster import REPOSITORY
 from tests.operations.promql import unknown_in
 from tests.operations.test_queries import known, panels
 
 FILE: Final = REPOSITORY / "charts" / "gpuslice" / "files" / "alerts.yaml"
 _YAML: Final = re.compile(r"^```yaml\n(scrape_configs:.*?)^```", re.MULTILINE | re.DOTALL)
-_CAPITAL: Final = re.compile(r"([A-Z])")
 _VARIABLE: Final = re.compile(r"\$(node|namespace)\b")
 
 
@@ -107,26 +105,3 @@ def test_the_documents_scrape_configuration_is_one(tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "operations.md").read_text(encoding="utf-8")
     (found,) = _YAML.findall(text)
     configured(tmp_path, yaml.safe_load(found))
-
-
-def test_relabelings_of_the_monitors_are_some(tmp_path: Path) -> None:
-    """In Prometheus' own spelling, into which the operator puts them."""
-    monitors = of_kind(render(nested("metrics.serviceMonitor.enabled", value=True)), "PodMonitor")
-    assert monitors
-    jobs = [
-        {
-            "job_name": monitor["metadata"]["name"],
-            "scrape_interval": endpoint["interval"],
-            "scrape_timeout": "5s",
-            "honor_labels": endpoint["honorLabels"],
-            "metrics_path": endpoint["path"],
-            "kubernetes_sd_configs": [{"role": "pod"}],
-            "relabel_configs": [
-                {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in each.items()}
-                for each in endpoint["relabelings"]
-            ],
-        }
-        for monitor in monitors
-        for endpoint in monitor["spec"]["podMetricsEndpoints"]
-    ]
-    configured(tmp_path, {"scrape_configs": jobs})
