@@ -132,8 +132,8 @@ def run(args: argparse.Namespace) -> int:
     logs.configure("error", json=False, for_good=False)
     try:
         findings = [veiled(finding) for finding in _findings(args)]
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+    except KeyboardInterrupt as error:
+        sys.stderr.write("\n".join(["interrupted", *getattr(error, "__notes__", ()), ""]))
         return _INTERRUPTED
     status = exit_status(findings, strict=args.strict)
     _print(findings, status, as_json=args.output == "json")

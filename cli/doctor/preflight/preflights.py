@@ -1,7 +1,7 @@
 """One preflight a node, one after the other."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -72,8 +72,10 @@ def _tried(attempt: Try) -> Verdict:
     except KubeError as error:
         if isinstance(error, ApiError) and not is_lack_of_rights(error):
             remedy = "see who refused it, and name another namespace with --trial-namespace"
-            return failed(f"the API server refused it: {error.message}", remedy)
-        return from_error(error)
+            verdict = failed(f"the API server refused it: {error.message}", remedy)
+        else:
+            verdict = from_error(error)
+        return replace(verdict, details=tuple(getattr(error, "__notes__", ())))
 
 
 def _finding(node: str, verdict: Verdict) -> Finding:

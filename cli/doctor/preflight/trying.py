@@ -4,7 +4,7 @@ import contextlib
 import secrets
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -41,13 +41,17 @@ class Try:
     name: str = field(default_factory=lambda: f"gpuslice-preflight-{secrets.token_hex(4)}")
 
     def run(self) -> Verdict:
-        """Return what came of it; raises `KubeError` where nothing could be tried."""
-        left: list[str] = []
+        """Return what came of it; raises `KubeError` where nothing could be tried.
+
+        What could not be deleted is in the verdict, or in a note of whatever is raised.
+        """
         try:
             verdict = self._try()
-        finally:
-            with _undisturbed():
-                left += self._clear()
+        except BaseException as error:
+            for each in self._clear():
+                error.add_note(f"left behind: {each}")
+            raise
+        left = self._clear()
         if not left:
             return verdict
         details = (*verdict.details, *(f"left behind: {each}" for each in left))
@@ -107,6 +111,10 @@ class Try:
 
     def _clear(self) -> list[str]:
         """Delete all that may be there and wait for its end; return what is left."""
+        with _undisturbed():
+            return self._cleared()
+
+    def _cleared(self) -> list[str]:
         deadline_s = time.monotonic() + self.clear_s
         left = list(self._paths)
         asked: set[str] = set()
@@ -120,16 +128,20 @@ class Try:
 
     def _gone(self, path: str, asked: set[str]) -> bool:
         """Delete, once it was understood only look; a failure is tried again."""
+        if path not in asked and self._answered(lambda: self._client.delete(path)) is not False:
+            asked.add(path)
+        return self._answered(lambda: self._client.get(path)) is None
+
+    @staticmethod
+    def _answered(request: Callable[[], object]) -> bool | None:
+        """Tell whether *request* was carried out, `None` where its object is not there."""
         try:
-            if path not in asked:
-                self._client.delete(path)
-                asked.add(path)
-            self._client.get(path)
+            request()
         except NotFoundError:
-            return True
+            return None
         except KubeError:
             return False
-        return False
+        return True
 
 
 _WORDS: Final = {

@@ -213,6 +213,16 @@ def test_no_right_to_create(stage: Stage) -> None:
     assert (verdict.status, "not allowed" in verdict.seen) == (Status.UNKNOWN, True)
 
 
+def test_claim_that_is_left(stage: Stage) -> None:
+    """What was made before a refusal and cannot be deleted is named beside the refusal."""
+    stage.front.refused += [("POST", "/pods"), ("DELETE", "")]
+    verdict = stage.try_it(clear_s=0.5).verdict
+    stage.front.refused.clear()
+    (name,) = stage.left()
+    stage.client.delete(paths.resource_claims("default", name))
+    assert verdict.details == (f"left behind: resourceclaim default/{name}",)
+
+
 def test_no_right_to_delete(stage: Stage) -> None:
     """What cannot be deleted is named, so that somebody else can."""
     stage.front.refused.append(("DELETE", ""))
