@@ -73,14 +73,16 @@ FLIPPED: Final[dict[str, Any]] = {
     "devices.nvidia.gpuCorePolicy": "force",
 }
 """What is put in the place of the default; others are flipped by their kind."""
+UNNAMED: Final = nested(
+    "scheduler.kubeScheduler.image", {"repository": "", "registry": "ours.example.com"}
+)
 BESIDE: Final[dict[str, Object]] = {
     f"{CUSTOM_URL}.{part}": nested(f"hamiCompat.{CUSTOM_URL}.enabled", True)
     for part in ("host", "port")
 } | {
     "scheduler.admissionWebhook.reinvocationPolicy": nested("webhook.reinvocationPolicy", "Never"),
-    "scheduler.kubeScheduler.image.repository": nested(
-        "hamiCompat.scheduler.kubeScheduler.image.registry", "registry.example.com"
-    ),
+    "scheduler.kubeScheduler.image.registry": UNNAMED,
+    "scheduler.kubeScheduler.image.repository": UNNAMED,
     "devices.ascend.runtimeClassName": nested("hamiCompat.devices.ascend.enabled", True),
     "scheduler.podDisruptionBudget.minAvailable": nested("hamiCompat.scheduler.replicas", 3),
     "scheduler.serviceAccountName": nested("scheduler.serviceAccount.create", False),

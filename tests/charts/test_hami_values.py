@@ -1,6 +1,7 @@
 """What values of HAMi's chart come to mean."""
 
 import json
+from typing import Final
 
 import pytest
 import yaml
@@ -9,7 +10,9 @@ from tests.charts import schedulers
 from tests.charts.hamivalues import given, rendered
 from tests.charts.rendering import Object, RefusedError, container, merged, nested, of_kind, one
 
-CONTENT = "nvidia:\n  resourceCountName: example.com/gpu\n"
+WORKLOADS: Final = {"DaemonSet", "Deployment"}
+DIGEST: Final = f"sha256:{64 * '0'}"
+CONTENT: Final = "nvidia:\n  resourceCountName: example.com/gpu\n"
 
 
 def test_admission_may_be_off() -> None:
@@ -109,16 +112,45 @@ def test_the_library_is_taken_from_hamis_image() -> None:
     assert "mine:v1" in images
 
 
-def test_a_mirror_holds_all_images() -> None:
-    """As `global.imageRegistry` does for HAMi."""
-    objects = rendered(nested("hamiCompat.global.imageRegistry", "mirror.example.com"))
-    specs = [
-        each["spec"]["template"]["spec"] for each in objects if "template" in each.get("spec", {})
-    ]
-    images = [
+def _images(objects: list[Object]) -> set[str]:
+    specs = [each["spec"]["template"]["spec"] for each in objects if each["kind"] in WORKLOADS]
+    return {
         part["image"]
         for spec in specs
         for part in (*spec["containers"], *spec.get("initContainers", ()))
-    ]
-    assert images
-    assert all(image.startswith("mirror.example.com/") for image in images)
+    }
+
+
+def test_a_mirror_holds_all_images() -> None:
+    """As `global.imageRegistry` does for HAMi, before what is said of each."""
+    said = {
+        "global": {"imageRegistry": "mirror.example.com"},
+        "scheduler": {"extender": {"image": {"registry": "other.example.com"}}},
+        "devicePlugin": {"image": {"registry": "other.example.com"}},
+    }
+    unnamed = nested("scheduler.kubeScheduler.image.repository", "")
+    assert _images(rendered(merged(unnamed, {"hamiCompat": said}))) == {
+        "mirror.example.com/gpuslice:0.1.0",
+        "mirror.example.com/projecthami/hami:v2.10.0",
+        "mirror.example.com/google_containers/kube-scheduler:v1.29.4",
+    }
+
+
+def test_images_that_are_named_in_our_words_stay() -> None:
+    """Registries and tags of HAMi's values are of HAMi's images."""
+    registry = {"image": {"registry": "hami.example.com", "tag": "v2.9.0"}}
+    kube_scheduler = {"image": {"registry": "hami.example.com"}}
+    said = {
+        "global": {"imageRegistry": "mirror.example.com"},
+        "scheduler": {"kubeScheduler": kube_scheduler},
+        "devicePlugin": registry,
+    }
+    ours = {
+        "image": {"repository": "ours.example.com/gpuslice"},
+        "library": {"image": {"repository": "ours.example.com/hami-core", "digest": DIGEST}},
+    }
+    assert _images(rendered(merged(ours, {"hamiCompat": said}))) == {
+        "ours.example.com/gpuslice:0.1.0",
+        f"ours.example.com/hami-core@{DIGEST}",
+        "kube-scheduler:v1.29.4",
+    }

@@ -108,11 +108,17 @@ there are {{ $others | uniq | join ", " }}
 {{- if $mistake -}}
 {{- $_ := set $run.found "mistakes" (append $run.found.mistakes (printf "%s: %s" $row.key $mistake)) -}}
 {{- else if $row.to -}}
-{{- $with := and $row.with (hasKey $run.found.values (default "" $row.with)) -}}
+{{- $with := false -}}
+{{- range $row.with }}{{ $with = or $with (hasKey $run.found.values .) }}{{ end -}}
 {{- $filling := and $row.fill (hasKey $run.said $row.key) -}}
 {{- if or $differs $with $filling -}}
 {{- range ternary $row.to (list $row.to) (kindIs "slice" $row.to) -}}
-{{- $target := kindIs "map" . | ternary . (dict "path" . "as" $row.as) -}}
+{{- $target := kindIs "map" . | ternary . (dict "path" . "as" $row.as "only" $row.only) -}}
+{{- $fits := true -}}
+{{- range $path, $wanted := $target.only -}}
+{{- $fits = and $fits (eq (include "gpuslice.hamiCompat.get" (dict "values" $run.root.Values "path" $path)) (toJson $wanted)) -}}
+{{- end -}}
+{{- if $fits -}}
 {{- $made := include "gpuslice.hamiCompat.as" (dict "as" $target.as "value" $value "run" $run "key" $row.key) | fromJson -}}
 {{- if hasKey $made "value" -}}
 {{- include "gpuslice.hamiCompat.set" (dict "values" $run.root.Values "path" $target.path "value" $made.value "fill" $row.fill "append" $row.append) -}}
@@ -120,11 +126,22 @@ there are {{ $others | uniq | join ", " }}
 {{- $_ := set $run.found "mistakes" (append $run.found.mistakes (printf "%s: %s" $row.key $made.mistake)) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
 {{- range $path, $constant := $row.also -}}
 {{- include "gpuslice.hamiCompat.set" (dict "values" $run.root.Values "path" $path "value" $constant) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* What is at {path} of {values}, as JSON. */}}
+{{- define "gpuslice.hamiCompat.get" -}}
+{{- $node := .values -}}
+{{- range splitList "." .path -}}
+{{- $node = kindIs "map" $node | ternary $node dict -}}
+{{- $node = get $node . -}}
+{{- end -}}
+{{- toJson $node -}}
 {{- end -}}
 
 {{/* Put {value} at {path} of {values}; `fill` only where nothing is, `append` after what is there. */}}
