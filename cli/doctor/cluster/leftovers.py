@@ -4,17 +4,21 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from cli.doctor.cluster.gpunodes import agent_nodes, slice_nodes
-from cli.doctor.cluster.view import Cluster, annotation, moment, name_of, namespace_of
+from cli.doctor.cluster.gpunodes import agent_nodes, registered_devices, slice_nodes
+from cli.doctor.cluster.view import Cluster, annotation, moment, name_of, namespace_of, node_name
 from cli.doctor.model import Check, Verdict, counted, ok, warning
 from gpu.names import DRIVER
 from hami import nodelock
+from hami.backends import NvidiaBackend
 from hami.reading import Undecodable
 from hami.vendor_rules.vendor import Lock
 from kube import paths
+from kube.errors import NotServedError
 from kube.objects import JsonObject
 from webhook.templatecontent import is_template_name
 
+ALLOCATED: Final = NvidiaBackend(count_name="nvidia.com/gpu").support_key
+_ALIVE: Final = ("Pending", "Running")
 _PATIENCE: Final = timedelta(minutes=5)
 NODE_LOCK: Final = Lock.SHARED.value
 
@@ -36,6 +40,37 @@ def node_locks(cluster: Cluster) -> Verdict:
         return ok("no node is locked for longer than a binding takes")
     remedy = f"remove the annotation {NODE_LOCK} of these nodes"
     return warning(f"{counted(len(old), 'node')} locked for more than 5 minutes", remedy, *old)
+
+
+def in_use(cluster: Cluster) -> Verdict:
+    """Name who holds GPUs of ours: what has to end before they are taken away."""
+    try:
+        held = [claim for claim in cluster.items(paths.resource_claims()) if _pools(claim)]
+    except NotServedError:
+        held = []
+    by_claims = [f"{_named(claim)}: {_holders(claim)}" for claim in held]
+    by_annotations: list[str] = []
+    if any(registered_devices(node) for node in cluster.items(paths.nodes())):
+        by_annotations = [
+            f"{_named(pod)}: on {node_name(pod)}"
+            for pod in cluster.items(paths.pods())
+            if annotation(pod, ALLOCATED) and (pod.get("status") or {}).get("phase") in _ALIVE
+        ]
+    if not by_claims and not by_annotations:
+        return ok("no pod has a GPU of ours")
+    said = [
+        counted(len(found), what)
+        for found, what in ((by_claims, "claim"), (by_annotations, "annotated pod"))
+        if found
+    ]
+    return ok(f"in use by {' and '.join(said)}", *by_claims, *by_annotations)
+
+
+def _holders(claim: JsonObject) -> str:
+    reserved = (claim.get("status") or {}).get("reservedFor") or ()
+    pods = [str(each.get("name")) for each in reserved]
+    on = ", ".join(sorted(_pools(claim)))
+    return f"{'pod ' + ', '.join(pods) if pods else 'no pod'} on {on}"
 
 
 def claims(cluster: Cluster) -> Verdict:
@@ -103,6 +138,7 @@ def _named(item: JsonObject) -> str:
 
 
 CHECKS: Final = (
+    Check(id="gpus-in-use", run=in_use),
     Check(id="node-locks", run=node_locks),
     Check(id="claims-left", run=claims),
     Check(id="templates-left", run=templates),

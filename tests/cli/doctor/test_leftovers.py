@@ -34,6 +34,29 @@ def test_old_locks() -> None:
         assert "by default/pod" in verdict.details[0]
 
 
+def test_who_holds_gpus() -> None:
+    """Claims with their pods, and pods by annotation where nodes have registered, are named."""
+    with world() as at:
+        assert at.verdict("gpus-in-use").seen == "no pod has a GPU of ours"
+        held = claim("one", on="a")
+        held["status"]["reservedFor"] = [{"resource": "pods", "name": "p"}]
+        at.front.serve(CLAIMS, held, claim("two", on="a"), claim("x", on="a", driver="x.io"))
+        register = {"hami.io/node-nvidia-register": '[{"id":"GPU-1"}]'}
+        at.put(NODES, node("b", annotations=register))
+        allocated = {"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}
+        for name, phase in (("alive", "Running"), ("ended", "Succeeded")):
+            metadata = {"name": name, "namespace": "default", "annotations": allocated}
+            spec, status = {"nodeName": "b"}, {"phase": phase}
+            at.front.serve(paths.pods(), {"metadata": metadata, "spec": spec, "status": status})
+        verdict = at.verdict("gpus-in-use")
+        assert verdict.seen == "in use by 2 claims and 1 annotated pod"
+        assert verdict.details == (
+            "default/one: pod p on a",
+            "default/two: no pod on a",
+            "default/alive: on b",
+        )
+
+
 def test_claims_where_nobody_serves() -> None:
     """A claim of ours on a node without an agent, and one that does not go, are left behind."""
     with world() as at:
