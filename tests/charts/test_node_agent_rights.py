@@ -23,10 +23,7 @@ CLAIMS: Final = {
     (_DRA, "resourceclaims", "get"),
     (_DRA, "resourceclaims", "list"),
     (_DRA, "resourceclaims/status", "update"),
-    *(
-        (_DRA, "resourceslices", verb)
-        for verb in ("get", "list", "watch", "create", "update", "delete")
-    ),
+    *((_DRA, "resourceslices", verb) for verb in ("list", "watch", "create", "update", "delete")),
 }
 NARROW: Final = {(_DRA, "resourceclaims/driver=gpuslice.io", "associated-node:update")}
 CARDS: Final = {("", "nodes", "patch"), ("", "pods", "get"), ("", "pods", "patch")}

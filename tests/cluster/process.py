@@ -37,7 +37,8 @@ class ProcessRecord:
         # A pidfd keeps naming the process that was checked, even if it ends in between.
         try:
             descriptor = os.pidfd_open(self.pid)
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError):
+            # The latter where a thread of another process has the number by now.
             return
         try:
             if self.alive():

@@ -74,7 +74,7 @@ def test_the_lease_is_that_of_the_scheduler() -> None:
 @pytest.mark.parametrize(
     ("resource", "verbs"),
     [
-        ("nodes", {"get", "list", "watch", "patch"}),
+        ("nodes", {"list", "watch", "patch"}),
         ("pods", {"get", "list", "watch", "patch"}),
         ("pods/binding", {"create"}),
         ("resourcequotas", {"list", "watch"}),
