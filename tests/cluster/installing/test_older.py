@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from kube import paths
+from tests.charts.rendering import NAMESPACE
 from tests.cluster.installing.release import READY_S, Release
 from tests.cluster.installing.test_claims import node_of
 from tests.cluster.scenes import rights
@@ -34,6 +35,25 @@ def test_limits_become_pods(release: Release) -> None:
 def _offered(release: Release) -> bool:
     node = json.loads(release.client.get(paths.nodes(node_of(release))))
     return int(node["status"]["allocatable"].get("nvidia.com/gpu", "0")) > 0
+
+
+def test_device_plugins_find_the_extender_that_decides(release: Release) -> None:
+    """By the Service, which chooses the pod that says it leads."""
+    eventually(lambda: len(_deciding(release)) == 1, READY_S)
+
+
+def _deciding(release: Release) -> list[str]:
+    """Return the addresses to which the scheduler's Service leads."""
+    slices = paths.resource("discovery.k8s.io/v1", "endpointslices", namespace=NAMESPACE)
+    chosen = {"labelSelector": "kubernetes.io/service-name=gpuslice-scheduler"}
+    found = json.loads(release.client.get(slices, chosen))["items"]
+    return [
+        address
+        for each in found
+        for endpoint in each.get("endpoints") or ()
+        if endpoint["conditions"]["ready"]
+        for address in endpoint["addresses"]
+    ]
 
 
 def test_rights_suffice(release: Release) -> None:
