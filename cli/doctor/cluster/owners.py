@@ -25,7 +25,7 @@ from cli.doctor.cluster.view import (
     name_of,
     namespace_of,
 )
-from cli.doctor.model import Check, Verdict, failed, listed, ok, skipped, warning
+from cli.doctor.model import Check, Verdict, counted, failed, listed, ok, skipped, warning
 from dra.rivals import PluginResources
 from kube import paths
 from kube.errors import NotFoundError
@@ -69,7 +69,8 @@ def daemonsets(cluster: Cluster) -> Verdict:
         if product is None or label(each, NAME_LABEL) == OURS:
             continue
         number = int((each.get("status") or {}).get("desiredNumberScheduled") or 0)
-        said = f"{product.name}: {namespace_of(each)}/{name_of(each)} on {number} nodes"
+        said = f"{product.name}: {namespace_of(each)}/{name_of(each)}"
+        said += f" on {counted(number, 'node')}"
         (active if number else found).append(said)
     if not active:
         return ok("no DaemonSet of another GPU product runs", *found)
@@ -100,10 +101,12 @@ def advertisers(cluster: Cluster) -> Verdict:
         said = f"{name_of(node)}: {', '.join(offered)}"
         (both if name_of(node) in ours else apart).append(said)
     if both:
-        said = f"a device plugin offers the GPUs of {len(both)} of our nodes too"
+        said = f"a device plugin offers the GPUs of {counted(len(both), 'node')} of ours too"
         return failed(said, _APART, *both)
     if apart:
-        return ok(f"{len(apart)} other nodes have a device plugin of others", *apart)
+        return ok(
+            f"only {counted(len(apart), 'other node')} with a device plugin of others", *apart
+        )
     return ok("no node has GPUs of a device plugin of others")
 
 
