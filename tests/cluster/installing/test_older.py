@@ -1,12 +1,13 @@
 """The chart on an older cluster: the extender beside its scheduler, and device plugins."""
 
 import json
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from kube import paths
-from tests.charts.rendering import NAMESPACE
+from tests.charts.rendering import NAMESPACE, merged, nested
 from tests.cluster.installing.release import READY_S, Release
 from tests.cluster.installing.test_claims import node_of
 from tests.cluster.scenes import rights
@@ -38,8 +39,18 @@ def _offered(release: Release) -> bool:
 
 
 def test_device_plugins_find_the_extender_that_decides(release: Release) -> None:
-    """By the Service, which chooses the pod that says it leads."""
+    """The Service leads to one of two replicas that are ready, and to the other when it goes."""
     eventually(lambda: len(_deciding(release)) == 1, READY_S)
+    replace(release, values=merged(release.values, nested("scheduler.replicas", 2))).upgrade()
+    replicas = {
+        pod["status"]["podIP"]: pod["metadata"]["name"] for pod in release.pods("scheduler")
+    }
+    assert len(replicas) == 2
+    eventually(lambda: len(_deciding(release)) == 1, READY_S)
+    (before,) = _deciding(release)
+    release.client.delete(paths.pods(NAMESPACE, replicas.pop(before)))
+    eventually(lambda: _deciding(release) == list(replicas), READY_S)
+    release.upgrade()
 
 
 def _deciding(release: Release) -> list[str]:
