@@ -70,6 +70,15 @@ def _one_of(*values: str) -> _Json:
     return {"items": {"type": "string", "enum": list(values)}, "minItems": 1}
 
 
+def _numbers(most: int, *words: str) -> _Json:
+    """Return the schema of a list of numbers, which people write as they are or as text."""
+    alternatives: list[_Json] = [
+        {"type": "integer", "minimum": 1, "maximum": most},
+        {"type": "string", "pattern": f"^([1-9][0-9]*{''.join(f'|{word}' for word in words)})$"},
+    ]
+    return {"items": {"anyOf": alternatives}}
+
+
 _ACCOUNT: Final = "the pod's service account is used"
 _DEVICE_CONFIG: Final = "deviceConfig"
 
@@ -98,6 +107,8 @@ NODE_AGENT: Final = Program(
         "refit_token_file": "scheduler.refit",
     },
     choices={
+        "ignored_xids": _numbers(65535, "all"),
+        "critical_xids": _numbers(65535),
         "device_list_strategy": _one_of("envvar", "volume-mounts", "cdi-annotations", "cdi-cri"),
     },
 )
@@ -122,7 +133,8 @@ WEBHOOK: Final = Program(
         "pod_name": "the pod's own",
         "advertise_address": "the pod's own",
     },
-    choices={"gpu_sizes_mib": {"items": {"type": "string", "pattern": "^[1-9][0-9]*$"}}},
+    # A template writes a million as 1e+06.
+    choices={"gpu_sizes_mib": _numbers(999_999)},
 )
 EXTENDER: Final = Program(
     "extender",
