@@ -192,9 +192,14 @@ def _packages_of(paths: Iterable[Path]) -> Iterator[str]:
     told = subprocess.run(
         ["dpkg-query", "--search", *sorted(names)], check=False, capture_output=True, text=True
     )
-    for line in told.stdout.splitlines():
-        owners, _, _ = line.partition(": ")
-        yield from (owner.strip() for owner in owners.split(","))
+    yield from owners(told.stdout.splitlines())
+
+
+def owners(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the packages that `dpkg-query --search` has told; diversions are no packages."""
+    for line in lines:
+        if not line.startswith("diversion by "):
+            yield from (owner.strip() for owner in line.partition(": ")[0].split(","))
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from image.rootfs import Rootfs, needed
+from image.rootfs import Rootfs, needed, owners
 
 
 def test_links_on_the_way_to_a_file_stay_links(tmp_path: Path) -> None:
@@ -50,3 +50,14 @@ def test_loader_and_c_library_are_needed_by_a_program(tmp_path: Path) -> None:
 def test_library_of_the_environment_is_not_the_systems(tmp_path: Path) -> None:
     """What an environment brings along is copied with it and not once more."""
     assert not set(needed([Path(sys.executable).resolve()], Path("/")))
+
+
+def test_owners_of_files_are_packages_alone() -> None:
+    """Several may own a file, and a file that was moved aside is told of in another way."""
+    told = [
+        "libc6:amd64: /usr/lib64/ld-linux-x86-64.so.2",
+        "base-files, libc6:amd64: /usr/lib",
+        "diversion by libc6 from: /lib64/ld-linux-x86-64.so.2",
+        "diversion by libc6 to: /lib64/ld-linux-x86-64.so.2.usr-is-merged",
+    ]
+    assert list(owners(told)) == ["libc6:amd64", "base-files", "libc6:amd64"]
