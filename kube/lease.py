@@ -132,7 +132,9 @@ class Candidate:
         if lease is None:
             self._create()
         elif self._may_take(self._note(lease)):
-            self._write(lease)
+            # One that a release without owners has made has none.
+            owners = self._last_owners or self._owners()
+            self._write(lease | {"metadata": lease["metadata"] | owners})
 
     def resign(self) -> None:
         """Stop leading without telling the others."""

@@ -114,6 +114,7 @@ class SelfMade:
         self._client = client
         self._owners = owners
         self._last_owners: JsonObject = {}
+        self._looked = False
         self._namespace, self._name = namespace, name
         self._hosts = tuple(hosts)
         self._clock = clock
@@ -154,11 +155,25 @@ class SelfMade:
             message = f"Secret {self._namespace}/{self._name} is not one that was made here"
             raise CertificateError(message)
         wanted = self._anew(now) if held is None else self._next(held, now)
-        if wanted is not held:
+        is_adopted = self._adopt(secret["metadata"])
+        if wanted is not held or is_adopted:
             secret["data"] = _data(wanted)
             self._client.replace(self._path(self._name), secret)
+        if wanted is not held:
             log.info("certificates renewed", name=self._name)
         return wanted
+
+    def _adopt(self, metadata: JsonObject) -> bool:
+        """Give a Secret that a release without owners has made its owner; tell whether it has one.
+
+        The Service is asked for once, whether it can be read or not.
+        """
+        if self._looked or kept(metadata):
+            return False
+        self._looked = True
+        found = self._owners()
+        metadata |= found
+        return bool(found)
 
     def _anew(self, now: datetime) -> Content:
         if self._content is None:

@@ -69,6 +69,12 @@ def test_what_is_made_goes_with_its_owners(client: Client) -> None:
     assert make_all(client, nobody) == [[], []]
 
 
+def test_what_had_no_owner_gets_one(client: Client) -> None:
+    """What a release before owners has made goes with the Service of the next one."""
+    assert make_all(client, nobody) == [[], []]
+    assert make_all(client, lambda: {"ownerReferences": [OWNER]}) == [[OWNER], [OWNER]]
+
+
 def test_what_is_deleted_is_made_again_for_its_owners(client: Client) -> None:
     """A program that ends beside its release leaves nothing that Kubernetes would not delete."""
     make_all(client, lambda: {"ownerReferences": [OWNER]})

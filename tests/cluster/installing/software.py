@@ -44,7 +44,7 @@ def load(cluster: RealCluster) -> dict[str, Any]:
         _ctr(cluster, "import", str(archive))
     archive.unlink()
     _ctr(cluster, "import", str(ARCHIVE))
-    _ctr(cluster, "tag", "--force", f"docker.io/library/{_OWN}", f"{REGISTRY}/{_OWN}")
+    _ctr(cluster, "tag", "--force", f"localhost/{_OWN}", f"{REGISTRY}/{_OWN}")
     image = {"registry": REGISTRY, "repository": _SCHEDULER}
     return {"scheduler": {"kubeScheduler": {"image": image}}}
 

@@ -12,6 +12,7 @@ from kube import paths
 from tests.charts.rendering import NAMESPACE
 from tests.cluster.installing.release import READY_S, Release
 from tests.cluster.scenes import manifests, rights
+from tests.cluster.scenes.audit import lines_of
 from tests.cluster.scenes.expectations import A10, L4, expect_limits
 from tests.cluster.scenes.test_legacy import legacy
 from tests.patience import eventually
@@ -89,7 +90,10 @@ def _unpacked(release: Release, archive: Path) -> Path:
 
 
 def test_rights_suffice(release: Release) -> None:
-    """No program is refused anything that it asks for."""
+    """No program is refused anything that it asks for, from its first moment on."""
+    release.uninstall()
+    since = lines_of(release.cluster.state.audit_log)
+    release.install()
     release.create(*claim_pod(release, "uses"), legacy_pod(release, "asks"))
     try:
         release.report("uses")
@@ -97,7 +101,7 @@ def test_rights_suffice(release: Release) -> None:
     finally:
         clear(release, "uses", "asks")
     for account in _ACCOUNTS:
-        assert not rights.refused(release.cluster.state.audit_log, account)
+        assert not rights.refused(release.cluster.state.audit_log, account, since=since)
 
 
 def test_uninstalling_leaves_what_the_documents_say(release: Release) -> None:

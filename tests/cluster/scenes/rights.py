@@ -76,11 +76,11 @@ def used(audit_log: Path, account: str) -> frozenset[Right]:
     )
 
 
-def refused(audit_log: Path, account: str) -> frozenset[str]:
-    """Return what it has asked for and was not allowed, with the server's reason."""
+def refused(audit_log: Path, account: str, *, since: int = 0) -> frozenset[str]:
+    """Return what it has asked for and was not allowed, from the log's line *since* on."""
     return frozenset(
         f"{' '.join(map(str, _rights(event)))}: {event['responseStatus'].get('message', '')}"
-        for event in events_of(audit_log, user=_user(account))
+        for event in events_of(audit_log, since=since, user=_user(account))
         if _code(event) == _FORBIDDEN
     )
 
