@@ -4,7 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from charts.values.kubernetes import LabelSelector, Resources, TopologySpread
+from charts.values.kubernetes import (
+    LabelSelector,
+    Resources,
+    TopologySpread,
+    Volume,
+    VolumeMount,
+)
 from charts.values.pods import CertManager, Disruption, Pod, Secret
 from charts.values.programs import WebhookValues
 from charts.values.section import Label, Port, Section, Texts
@@ -64,6 +70,10 @@ class Webhook(Pod):
     )
     pod_disruption_budget: Disruption = Field(
         Disruption(), description="What draining of nodes leaves."
+    )
+    extra_volumes: list[Volume] = Field([])
+    extra_volume_mounts: list[VolumeMount] = Field(
+        [], description="Further mounts of the container."
     )
     resources: Resources = Field(
         {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},

@@ -11,6 +11,7 @@ from charts.values.monitoring import Metrics, NetworkPolicy
 from charts.values.older import Scheduler
 from charts.values.pods import Image, OwnImage
 from charts.values.section import Directory, Label, NamePart, ObjectName, Section, Texts
+from hami.deviceconfig import NVIDIA_KEYS, SECTION_NAMES
 from kube.draversions import ApiVersionChoice
 
 
@@ -47,7 +48,14 @@ class DeviceConfig(Section):
 
     content: str | dict[str, Any] = Field("")
     existing_config_map: ObjectName = Field("")
-    sections: dict[str, Any] = Field({})
+    # HAMi skips a key that it does not know without a word.
+    sections: dict[str, Any] = Field(
+        {},
+        json_schema_extra={
+            "propertyNames": {"enum": list(SECTION_NAMES)},
+            "patternProperties": {"^nvidia$": {"propertyNames": {"enum": list(NVIDIA_KEYS)}}},
+        },
+    )
 
 
 class NodeConfiguration(Section):

@@ -89,6 +89,8 @@ def test_every_mapping_with_known_keys_refuses_others() -> None:
         ("kubeletPlugin.tolerations", [{"kee": "a"}], "kee"),
         ("webhook.resources", {"limit": {}}, "limit"),
         ("mode", "both", "mode"),
+        ("deviceConfig.sections", {"nvidia": {"resourceCoutName": "a/b"}}, "resourceCoutName"),
+        ("deviceConfig.sections", {"nvidea": {}}, "nvidea"),
         ("image.digest", "sha256:1", "digest"),
     ],
 )
