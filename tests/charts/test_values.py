@@ -1,17 +1,21 @@
 """What the values may be: the schema, the reference and values.yaml say the same."""
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from charts.values import reference, schema
 from charts.values.programs import PROGRAMS, Program
 from charts.values.tree import Values
 from charts.values.written import defaults
-from tests.charts.rendering import RefusedError, nested, render
+from tests.charts.rendering import CHART, RefusedError, nested, render, run
 
 
 def _keys(part: dict[str, Any], before: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -98,6 +102,29 @@ def test_helm_refuses_what_the_schema_does(helm: int, path: str, value: Any, sai
     """Both majors of helm read the schema, also where it refers to Kubernetes' own."""
     with pytest.raises(RefusedError, match=said):
         render(nested(path, value), helm=helm)
+
+
+@pytest.mark.parametrize("helm", [3, 4])
+def test_the_chart_can_be_a_part_of_another(tmp_path: Path, helm: int) -> None:
+    """Below another chart its values pass the schema with `global`, which helm adds to them."""
+    parent = tmp_path / "parent"
+    shutil.copytree(CHART, parent / "charts" / "gpuslice")
+    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0"}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    values = {"global": {"domain": "example.com"}, "gpuslice": {"mode": "dra"}}
+    (parent / "values.yaml").write_text(yaml.safe_dump(values))
+    output = run(
+        helm,
+        *("template", "all", str(parent), "--namespace", "gpus", "--kube-version", "1.37.0"),
+    )
+    assert "name: all-gpuslice-node-agent" in output
+
+
+def test_patterns_are_of_the_kind_that_every_helm_reads() -> None:
+    """Go's expressions have no looking ahead or back, and no references."""
+    patterns = set(re.findall(r'"pattern": "(.*)"', schema.text()))
+    assert patterns
+    assert [each for each in patterns if "(?" in each or re.search(r"\\\\[1-9]", each)] == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.name)
