@@ -54,9 +54,11 @@ class Release:
         """Go back to *revision* and wait."""
         return self.helm("rollback", RELEASE, str(revision), "--wait", f"--timeout={HELM_S:.0f}s")
 
-    def uninstall(self) -> str:
-        """Uninstall and wait until nothing of the release is left but what it leaves."""
-        return self.helm("uninstall", RELEASE, "--wait", f"--timeout={HELM_S:.0f}s")
+    def uninstall(self) -> None:
+        """Uninstall and wait until its last pod has ended, without the rights it had."""
+        self.helm("uninstall", RELEASE, "--wait", f"--timeout={HELM_S:.0f}s")
+        path = paths.pods(NAMESPACE)
+        eventually(lambda: not json.loads(self.client.get(path))["items"], READY_S)
 
     def revision(self) -> int:
         """Return the number of the present revision, 0 without a release."""

@@ -44,11 +44,15 @@ def load(cluster: RealCluster) -> dict[str, Any]:
         _ctr(cluster, "import", str(archive))
     archive.unlink()
     _ctr(cluster, "import", str(ARCHIVE))
-    _ctr(cluster, "tag", "--force", f"localhost/{_OWN}", f"{REGISTRY}/{_OWN}")
+    # containerd puts a registry before a name that has none.
+    (own,) = {
+        each for each in _ctr(cluster, "list", "--quiet").split() if each.endswith(f"/{_OWN}")
+    }
+    _ctr(cluster, "tag", own, f"{REGISTRY}/{_OWN}")
     image = {"registry": REGISTRY, "repository": _SCHEDULER}
     return {"scheduler": {"kubeScheduler": {"image": image}}}
 
 
-def _ctr(cluster: RealCluster, *words: str) -> None:
+def _ctr(cluster: RealCluster, *words: str) -> str:
     ctr = (cluster.assets.path("ctr"), "--address", CONTAINERD_SOCKET, "--namespace", "k8s.io")
-    cluster.run_in(*ctr, "images", *words, timeout_s=_LOAD_S)
+    return cluster.run_in(*ctr, "images", *words, timeout_s=_LOAD_S).stdout
