@@ -49,16 +49,19 @@ _OF_KUBERNETES: Final[Mapping[str, Any]] = {
 }
 
 
+_document: Final = cache(document)
+
+
 @cache
 def leaves() -> dict[str, Json]:
     """Return the schema of each value by its path, without settings of programs."""
-    return dict(_leaves(document(), ""))
+    return dict(_leaves(_document(), ""))
 
 
 @cache
 def settings(section: str) -> dict[str, Json]:
     """Return the schema of each setting below `section.settings`."""
-    part = document()["properties"][section]["properties"]["settings"]
+    part = _document()["properties"][section]["properties"]["settings"]
     return dict(part["properties"])
 
 
@@ -88,7 +91,7 @@ def another(schema: Json) -> Any:
 
 
 def _allows(schema: Json, value: Any) -> bool:
-    whole = {**schema, "definitions": document()["definitions"]}
+    whole = {**schema, "definitions": _document()["definitions"]}
     return bool(jsonschema.Draft7Validator(whole).is_valid(value))
 
 
