@@ -79,6 +79,11 @@ def _numbers(most: int, *words: str) -> _Json:
     return {"items": {"anyOf": alternatives}}
 
 
+def _port(of: str) -> _Json:
+    """Return the schema of a port that probes and Services are told of; 0 would tell them none."""
+    return {"minimum": 1, "description": f"port of {of}"}
+
+
 _ACCOUNT: Final = "the pod's service account is used"
 _DEVICE_CONFIG: Final = "deviceConfig"
 
@@ -107,6 +112,7 @@ NODE_AGENT: Final = Program(
         "refit_token_file": "scheduler.refit",
     },
     choices={
+        "probe_port": _port("/healthz, /readyz, /metrics"),
         "ignored_xids": _numbers(65535, "all"),
         "critical_xids": _numbers(65535),
         "device_list_strategy": _one_of("envvar", "volume-mounts", "cdi-annotations", "cdi-cri"),
@@ -133,8 +139,12 @@ WEBHOOK: Final = Program(
         "pod_name": "the pod's own",
         "advertise_address": "the pod's own",
     },
-    # A template writes a million as 1e+06.
-    choices={"gpu_sizes_mib": _numbers(999_999)},
+    choices={
+        "port": _port("reviews, with TLS"),
+        "probe_port": _port("/healthz, /readyz, /metrics, without TLS"),
+        # A template writes a million as 1e+06.
+        "gpu_sizes_mib": _numbers(999_999),
+    },
 )
 EXTENDER: Final = Program(
     "extender",
@@ -151,10 +161,13 @@ EXTENDER: Final = Program(
         "tls_key_file": "scheduler.refit.tls",
     },
     choices={
+        "port": _port("kube-scheduler's questions, without TLS"),
+        "metrics_port": _port("/healthz, /readyz and /metrics"),
+        "refit_port": _port("/refit, with TLS"),
         "gpu_scheduler_policy": {
             "pattern": "^(binpack|spread|numa|mutex|topology-aware)"
             "(,(binpack|spread|numa|mutex|topology-aware))*$"
-        }
+        },
     },
 )
 PROGRAMS: Final = (NODE_AGENT, WEBHOOK, EXTENDER)

@@ -1,6 +1,7 @@
 """docs/values.md: every value with its type, its default and its meaning."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -75,7 +76,11 @@ def _rows(schema: _Json, before: str) -> Iterator[str]:
             yield from _rows(each, f"{path}.")
             continue
         cells = (f"`{path}`", _kind(each), _default(each), _sentence(each).strip())
-        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"
+        yield f"| {' | '.join(map(_escaped, cells))} |\n"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "&#124;").replace("<", "&lt;")
 
 
 def _sentence(schema: _Json) -> str:
@@ -83,9 +88,10 @@ def _sentence(schema: _Json) -> str:
     if not words:
         return ""
     ended = words if words.endswith((".", ":")) else f"{words}."
-    # Programs keep their names at the beginning of a sentence.
-    begin = ended[0] if ended.startswith("kube") else ended[0].upper()
-    return f"{begin}{ended[1:]}\n"
+    # What users write begins a sentence as it is written, and so do programs.
+    first = ended.partition(" ")[0]
+    is_a_word = re.fullmatch("[a-z]+('s)?", first) and not first.startswith("kube")
+    return f"{ended[0].upper() if is_a_word else ended[0]}{ended[1:]}\n"
 
 
 def _default(schema: _Json) -> str:

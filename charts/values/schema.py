@@ -79,9 +79,13 @@ def _let_through(part: _Json, names: list[str]) -> None:
 
 
 def _put_defaults(part: _Json, said: Any) -> None:
-    """Have each leaf say the default of values.yaml, and no mapping with known keys any."""
+    """Have each leaf say the default of values.yaml, in its order; other mappings say none."""
     if "properties" not in part:
         return
+    if isinstance(said, dict):
+        order = {key: place for place, key in enumerate(said)}
+        keys = sorted(part["properties"], key=lambda key: order.get(key, len(order)))
+        part["properties"] = {key: part["properties"][key] for key in keys}
     for key, inner in part["properties"].items():
         if isinstance(said, dict) and key in said:
             inner["default"] = said[key]
