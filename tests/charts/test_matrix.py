@@ -175,10 +175,10 @@ def test_monitors_find_metrics(case: Case) -> None:
     assert len(monitors) == (0 if case.values == "plain" else len(templates))
 
 
+_BY_CERT_MANAGER: Final = {
+    ("Secret", f"{RELEASE}-{name}") for name in ("webhook-tls", "scheduler-tls", "scheduler-ca")
+}
 _ELSEWHERE: Final = {
-    ("Secret", f"{RELEASE}-webhook-tls"): "made by the webhook, or by cert-manager",
-    ("Secret", f"{RELEASE}-scheduler-tls"): "made by cert-manager where that is asked for",
-    ("Secret", f"{RELEASE}-scheduler-ca"): "made by cert-manager where that is asked for",
     ("Secret", "pull"): "the administrator's, by imagePullSecrets",
     ("ConfigMap", "by-hand"): "the administrator's, by nodeConfiguration.externalConfigName",
     ("ClusterRole", "system:kube-scheduler"): "Kubernetes' own",
@@ -193,10 +193,28 @@ def test_what_is_named_is_there(case: Case) -> None:
     """ConfigMaps, Secrets, accounts, roles, Services and policies that are named are made too."""
     objects = case.objects()
     made = {(each["kind"], each["metadata"]["name"]) for each in objects}
-    if case.values != "signed":
-        made -= {("Secret", f"{RELEASE}-webhook-tls")}
+    if case.values == "signed":
+        made |= _BY_CERT_MANAGER
     named = {name for each in objects for name in _named(each)}
     assert named - made - set(_ELSEWHERE) == set()
+
+
+@_EVERY
+def test_keys_that_pods_mount_are_there(case: Case) -> None:
+    """Of a ConfigMap or Secret that the chart makes each key that is named exists."""
+    made = {
+        (each["kind"], each["metadata"]["name"]): set(each.get("data", {}))
+        for each in case.objects()
+        if each["kind"] in {"ConfigMap", "Secret"}
+    }
+    for _, template in pod_templates(case.objects()):
+        for each in template["spec"].get("volumes", []):
+            secret, told = each.get("secret", {}), each.get("configMap", {})
+            name = (
+                ("Secret", secret.get("secretName")) if secret else ("ConfigMap", told.get("name"))
+            )
+            keys = {item["key"] for item in (secret or told).get("items", [])}
+            assert keys <= made.get(name, keys), name
 
 
 def _named(obj: Object) -> Iterator[tuple[str, str]]:
