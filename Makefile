@@ -43,7 +43,8 @@ check: $(READY) chart-tools
 chart-tools: $(READY)
 	$(BIN)/python -m tests.charts build
 
-# Renders manifests/ anew; to be run after a change of the chart.
+# Makes manifests/ anew, and the schema and the documents of the values; to be run after a change of
+# the chart or of what can be set of a program.
 manifests: $(READY)
 	$(BIN)/python -m tests.charts manifests
 

@@ -64,7 +64,11 @@ class Webhook(Pod):
     resource_domains: list[_Domain] = Field([])
     custom_url: Annotated[str, Field(pattern="^(https://.+)?$")] = Field("")
     service: WebhookService = Field(WebhookService(), description="The webhook's Service.")
-    host_network: bool = Field(default=False, description="Whether pods use their node's network.")
+    host_network: bool = Field(
+        default=False,
+        description="Whether pods use their node's network; the Pod Security levels baseline and "
+        "restricted refuse that.",
+    )
     topology_spread_constraints: list[TopologySpread] = Field(
         [], description="How pods are spread over nodes and zones."
     )
