@@ -133,13 +133,13 @@ def keeps_device_status(cluster: Cluster) -> Verdict:
     """Say whether claims can tell how their devices are."""
     _need_group(cluster)
     trial = trials.status_update(cluster.wished(paths.resource_claims()))
-    try:
-        if trial is not None:
-            kept: bool | None = trials.keeps_update(cluster, trial)
-        else:
+    if trial is not None:
+        kept: bool | None = trials.keeps_update(cluster, trial)
+    else:
+        try:
             kept = gates.enabled(cluster, _STATUS_GATE)
-    except KubeError as error:
-        return unknown(f"no allocated claim to try it on, and no metrics: {error}")
+        except KubeError as error:
+            return unknown(f"no allocated claim to try it on, and no metrics: {error}")
     if kept is None:
         return unknown("no allocated claim to try it on, and the metrics do not name the gate")
     if kept:

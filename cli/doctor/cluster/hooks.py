@@ -41,6 +41,11 @@ class Hook:
             return ""
 
     @property
+    def has_authorities(self) -> bool:
+        """Tell whether the API server can trust it; it trusts URLs by its own authorities too."""
+        return bool(self.bundle) or self.service is None
+
+    @property
     def service(self) -> tuple[str, str, int] | None:
         """Namespace, name and port of its Service; `None` where it has a URL."""
         found = (self.raw.get("clientConfig") or {}).get("service")

@@ -11,6 +11,7 @@ from kube.objects import JsonObject
 
 _NAMESPACE: Final = "kube-system"
 _NAME: Final = "hami-scheduler"
+_ALONE_FLAG: Final = "--no-leader-elect"
 _NAMESPACE_FLAG: Final = "--leader-elect-resource-namespace="
 _NAME_FLAG: Final = "--leader-elect-resource-name="
 _LATE: Final = 3
@@ -34,6 +35,8 @@ def extender(cluster: Cluster) -> Verdict:
 
 
 def _leading(cluster: Cluster, pods: list[JsonObject]) -> Verdict:
+    if any(word == "" for pod in pods for word in flags(pod, _ALONE_FLAG)):
+        return ok(f"{counted(len(pods), 'pod')} ready; decides without a Lease")
     namespace, name = _lease_name(pods)
     lease = cluster.item(paths.leases(namespace, name))
     spec = (lease or {}).get("spec") or {}

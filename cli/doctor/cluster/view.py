@@ -19,6 +19,7 @@ WEBHOOK: Final = "webhook"
 SCHEDULER: Final = "scheduler"
 
 _PAGE: Final = "500"
+_ENDED: Final = ("Succeeded", "Failed")
 
 Value = TypeVar("Value")
 
@@ -86,8 +87,12 @@ class Cluster:
         return self.once(path, ask)
 
     def own_pods(self, component: str) -> list[JsonObject]:
-        """Return the pods of one part of ours; raises `KubeError`."""
-        return self._own(paths.pods(self._given), component)
+        """Return the pods of one part of ours, but for those that have ended; raises `KubeError`.
+
+        What was evicted is listed until somebody deletes it, and another has its place.
+        """
+        found = self._own(paths.pods(self._given), component)
+        return [pod for pod in found if (pod.get("status") or {}).get("phase") not in _ENDED]
 
     def own_daemonsets(self) -> list[JsonObject]:
         """Return the DaemonSets of our node agents; raises `KubeError`."""

@@ -25,6 +25,7 @@ _CONDITIONS_SINCE: Final = 30
 _DENIED: Final = "admission webhook"
 _TRIAL_IMAGE: Final = "gpuslice-trial"
 _INSTALL: Final = "install the chart with its webhook"
+_AGAIN: Final = "apply the chart's webhook configurations again"
 
 
 def configurations(cluster: Cluster) -> Verdict:
@@ -40,12 +41,12 @@ def configurations(cluster: Cluster) -> Verdict:
         return failed(f"no {PODS_HOOK}: requests in pods become no claims", _INSTALL)
     severe = [text for hook in ours for text in _severe(hook)]
     if severe:
-        return failed(severe[0], "apply the chart's webhook configurations again", *severe[1:])
+        return failed(severe[0], _AGAIN, *severe[1:])
     light = [text for hook in ours for text in _light(hook, cluster)]
     if VALIDATING not in kinds:
         light.append("no ValidatingWebhookConfiguration: allocations can be forged in annotations")
     if light:
-        return warning(light[0], "apply the chart's webhook configurations again", *light[1:])
+        return warning(light[0], f"{_AGAIN}, unless its values ask for this", *light[1:])
     policies = sorted({str(hook.raw.get("failurePolicy")) for hook in ours})
     return ok(f"{counted(len(ours), 'webhook')} as the chart has them, {'/'.join(policies)}")
 
@@ -57,7 +58,7 @@ def _severe(hook: Hook) -> list[str]:
     if fails and not needed <= exempt_namespaces(hook):
         missing = ", ".join(sorted(needed - exempt_namespaces(hook)))
         found.append(f"{hook.name} is asked about {missing} too: nothing starts while it is away")
-    if not hook.bundle:
+    if not hook.has_authorities:
         found.append(f"{hook.name} has no caBundle: the API server does not trust the webhook")
     return found
 
@@ -119,7 +120,7 @@ def answers(cluster: Cluster) -> Verdict:
         if "webhook" not in error.message:
             raise
         remedy = "see webhook-endpoints and webhook-certificate, and whether the API server's "
-        return failed(error.message, f"{remedy}network reaches the Service")
+        return failed(error.message, f"{remedy}network reaches it")
     except ApiError as error:
         return _refused(error)
     return _judged(made)

@@ -38,6 +38,15 @@ def configurations(*, bundle: str = BUNDLE, port: int = 443) -> list[Json]:
     return found
 
 
+def by_url(found: list[Json], url: str) -> list[Json]:
+    """Return configurations whose webhooks are asked at *url*, without a Service or a bundle."""
+    for each in found:
+        for hook in each["webhooks"]:
+            path = hook["clientConfig"]["service"].get("path", "/webhook")
+            hook["clientConfig"] = {"url": f"{url}{path}"}
+    return found
+
+
 def configure(at: World, found: list[Json]) -> None:
     """Have the cluster show these configurations, without asking anybody."""
     for plural in PLURALS:

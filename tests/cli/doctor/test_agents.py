@@ -152,3 +152,5 @@ def test_policies() -> None:
         assert at.verdict("slice-policies").status is Status.WARNING
         at.front.serve(POLICIES, {"metadata": {"name": "rel-gpuslice-own-slices"}})
         assert at.verdict("slice-policies").status is Status.OK
+        at.front.missing.append(POLICIES)
+        assert at.verdict("slice-policies").status is Status.SKIPPED

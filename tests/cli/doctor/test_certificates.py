@@ -8,7 +8,9 @@ import pytest
 from cli.doctor.model import Status, Verdict
 from kube.certificates import KeyPair, make_authority
 from tests.cli.doctor.hooking import (
+    BUNDLE,
     SECRETS,
+    by_url,
     certificate,
     configurations,
     configure,
@@ -68,6 +70,29 @@ def test_stored(pair: KeyPair, status: Status, said: str) -> None:
         assert verdict.status is status
         assert said in verdict.seen
         assert "PRIVATE" not in repr(verdict)
+
+
+def test_url_without_a_bundle(tmp_path: Path) -> None:
+    """The API server trusts it by its own authorities, of which this machine knows nothing."""
+    pair = certificate(host="localhost")
+    with world() as at, serving_tls(tmp_path, pair) as port:
+        configure(at, by_url(configurations(), f"https://localhost:{port}"))
+        assert at.verdict("webhook-configured").status is Status.OK
+        assert at.verdict("webhook-endpoints").status is Status.SKIPPED
+        verdict = at.verdict("webhook-certificate")
+        assert verdict.status is Status.UNKNOWN
+        assert verdict.seen.startswith("by this machine its certificate is not trusted: ")
+
+
+def test_url_with_a_bundle(tmp_path: Path) -> None:
+    """What serves there is judged by the bundle, as it is behind a Service."""
+    pair = certificate(host="localhost")
+    with world() as at, serving_tls(tmp_path, pair) as port:
+        found = by_url(configurations(), f"https://localhost:{port}")
+        for hook in (hook for each in found for hook in each["webhooks"]):
+            hook["clientConfig"]["caBundle"] = BUNDLE
+        configure(at, found)
+        assert at.verdict("webhook-certificate").status is Status.OK
 
 
 def test_secret_is_the_one_that_the_pods_name() -> None:

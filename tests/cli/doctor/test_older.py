@@ -36,6 +36,22 @@ def test_leader_renews() -> None:
         assert at.verdict("extender").status is Status.WARNING
 
 
+def test_a_single_replica_needs_no_lease() -> None:
+    """Where the chart has it decide without an election, nobody holds a Lease."""
+    with world("1.35") as at:
+        pods(at.front, part("scheduler", "one", args=("--no-leader-elect",)))
+        assert at.verdict("extender").seen == "1 pod ready; decides without a Lease"
+
+
+def test_pods_that_have_ended_are_nobody() -> None:
+    """An evicted pod is listed for long, and another has its place."""
+    with world("1.35") as at:
+        gone = part("scheduler", "gone", ready=False)
+        gone["status"]["phase"] = "Failed"
+        pods(at.front, gone, part("scheduler", "one", args=("--no-leader-elect",)))
+        assert at.verdict("extender").status is Status.OK
+
+
 @pytest.mark.parametrize(
     ("spec", "said"),
     [

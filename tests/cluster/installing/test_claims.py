@@ -1,6 +1,7 @@
 """The chart installed where the API server keeps shares: what a platform engineer expects of it."""
 
 import contextlib
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any, Final
 
 import pytest
 
+from cli.main import main
 from kube import paths
 from tests.charts.rendering import NAMESPACE
 from tests.cluster.installing.release import READY_S, Release
 from tests.cluster.scenes import manifests, rights
 from tests.cluster.scenes.audit import lines_of
 from tests.cluster.scenes.expectations import A10, L4, expect_limits
+from tests.cluster.scenes.report import IMAGE
+from tests.cluster.scenes.test_doctor import by_id
 from tests.cluster.scenes.test_legacy import legacy
 from tests.patience import eventually
 
@@ -21,6 +25,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 _FIRST: Final = Path(__file__).parent / "first" / "gpuslice-0.1.0.tgz"
 _ACCOUNTS: Final = ("gpuslice-node-agent", "gpuslice-webhook")
+_WELL: Final = (
+    *("mode", "device-classes", "webhook-configured", "webhook-endpoints", "webhook-answers"),
+    *("webhook-certificate", "node-agents", "published-gpus", "slice-policies", "preflight"),
+)
+_MENDABLE: Final = {"failed", "warning"}
 
 
 def node_of(release: Release) -> str:
@@ -60,6 +69,30 @@ def test_claims_and_limits_become_pods(release: Release) -> None:
         assert not release.pods("scheduler"), "nobody needs a second scheduler here"
     finally:
         clear(release, "claims", "legacy")
+
+
+@pytest.mark.parametrize("image", [(), ("--preflight-image", IMAGE)], ids=["own", "busybox"])
+def test_doctor_finds_it_well(release: Release, image: tuple[str, ...]) -> None:
+    """The doctor knows all that the chart makes, and a limit arrives with either image."""
+    words = ("--only", "cluster", "--kubeconfig", str(release.cluster.kubeconfig))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        status = main(["doctor", *words, "-n", NAMESPACE, "--preflight", *image, "-o", "json"])
+    found = by_id(printed.getvalue())
+    assert [each for each in found.values() if each["status"] in _MENDABLE] == []
+    assert {name: found[name] for name in _WELL if found[name]["status"] != "ok"} == {}
+    assert status == 0
+
+
+def test_doctor_looks_at_the_node(release: Release) -> None:
+    """The documents' command sees the node's files in the agent's container."""
+    (agent,) = release.pods("node-agent")
+    words = ("gpuslice", "doctor", "--only", "node", "--host-root", "/host", "-o", "json")
+    where = ("exec", "-n", NAMESPACE, agent["metadata"]["name"], "--")
+    kubectl = release.cluster.assets.path("kubectl")
+    ran = release.cluster.run_in(kubectl, *where, *words, check=False)
+    found = by_id(ran.stdout)
+    # NVML is simulated in the agent's own process alone.
+    assert [each for each in found.values() if each["status"] == "failed"] == [found["nvml"]]
 
 
 def test_upgrade_and_rollback_leave_pods_alone(prepared: Release) -> None:
