@@ -48,6 +48,7 @@ class RegionStore:
         self._directory = directory
         self._host_directory = host_directory
         self._may_mount = may_mount
+        self._is_seen: bool | None = None
 
     @property
     def bounded(self) -> bool:
@@ -126,9 +127,15 @@ class RegionStore:
         finally:
             os.close(descriptor)
 
+    def _host_sees(self) -> bool:
+        """Tell whether mounts are seen: asked once, as how a container was begun stays."""
+        if self._is_seen is None:
+            self._is_seen = is_seen_by_host(self._directory)
+        return self._is_seen
+
     def _mount(self, directory: Path) -> None:
         try:
-            if is_seen_by_host(self._directory):
+            if self._host_sees():
                 mount_tmpfs(directory, _OPTIONS, FaultPoint.REGION_MOUNTED)
                 return
             reason, remedy = "the host would not see the mount", "mountPropagation: Bidirectional"

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kube.client import Client
-from kube.errors import ConflictError, NotFoundError
+from kube.errors import ConflictError, ForbiddenError, NotFoundError
 from kube.objects import JsonObject
 from kube.owners import Owners, kept, nobody
 from kube.paths import leases
@@ -132,9 +132,19 @@ class Candidate:
         if lease is None:
             self._create()
         elif self._may_take(self._note(lease)):
-            # One that a release without owners has made has none.
-            owners = self._last_owners or self._owners()
-            self._write(lease | {"metadata": lease["metadata"] | owners})
+            self._take(lease)
+
+    def _take(self, lease: JsonObject) -> None:
+        """Take *lease*, and give one that a release without owners has made its owner."""
+        if not self._last_owners and (owners := self._owners()):
+            try:
+                self._write(lease | {"metadata": lease["metadata"] | owners})
+            except ForbiddenError:
+                # Where owners are guarded they are set by those alone who may delete the object.
+                pass
+            else:
+                return
+        self._write(lease)
 
     def resign(self) -> None:
         """Stop leading without telling the others."""

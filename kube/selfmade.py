@@ -34,7 +34,7 @@ from kube.certificates import (
     utc_now,
 )
 from kube.client import Client
-from kube.errors import ConflictError, NotFoundError
+from kube.errors import ConflictError, ForbiddenError, NotFoundError
 from kube.objects import JsonObject
 from kube.owners import Owners, kept, nobody
 from kube.paths import resource
@@ -157,11 +157,22 @@ class SelfMade:
         wanted = self._anew(now) if held is None else self._next(held, now)
         is_adopted = self._adopt(secret["metadata"])
         if wanted is not held or is_adopted:
-            secret["data"] = _data(wanted)
-            self._client.replace(self._path(self._name), secret)
+            self._replace(secret | {"data": _data(wanted)}, is_adopted=is_adopted)
         if wanted is not held:
             log.info("certificates renewed", name=self._name)
         return wanted
+
+    def _replace(self, secret: JsonObject, *, is_adopted: bool) -> None:
+        try:
+            self._client.replace(self._path(self._name), secret)
+        except ForbiddenError as error:
+            if not is_adopted:
+                raise
+            # Where owners are guarded they are set by those alone who may delete the object.
+            log.info("secret left without an owner", name=self._name, error=str(error))
+            metadata = secret["metadata"].copy()
+            del metadata["ownerReferences"]
+            self._client.replace(self._path(self._name), secret | {"metadata": metadata})
 
     def _adopt(self, metadata: JsonObject) -> bool:
         """Give a Secret that a release without owners has made its owner; tell whether it has one.
@@ -170,8 +181,8 @@ class SelfMade:
         """
         if self._looked or kept(metadata):
             return False
-        self._looked = True
         found = self._owners()
+        self._looked = True
         metadata |= found
         return bool(found)
 

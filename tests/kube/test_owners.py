@@ -75,6 +75,39 @@ def test_what_had_no_owner_gets_one(client: Client) -> None:
     assert make_all(client, lambda: {"ownerReferences": [OWNER]}) == [[OWNER], [OWNER]]
 
 
+def test_who_may_not_set_owners_goes_without() -> None:
+    """OwnerReferencesPermissionEnforcement lets those alone set them who may delete the object."""
+    kept: dict[str, JsonObject] = {}
+
+    def answer(request: Request, exchange: Exchange) -> None:
+        if request.method == "GET":
+            if request.path in kept:
+                exchange.json(kept[request.path])
+            else:
+                exchange.status(404, "NotFound")
+            return
+        item = json.loads(request.body)
+        path = (
+            request.path
+            if request.method == "PUT"
+            else f"{request.path}/{item['metadata']['name']}"
+        )
+        if request.method == "PUT" and item["metadata"].get("ownerReferences"):
+            exchange.status(
+                403, "Forbidden", "cannot set an ownerRef on a resource you can't delete"
+            )
+            return
+        kept[path] = item
+        exchange.json(item)
+
+    with ScriptedServer(answer) as server:
+        client = Client(ClientConfig(host=server.url), user_agent="test", timeout_s=5)
+        assert [
+            make_all(client, owners) for owners in (nobody, lambda: {"ownerReferences": [OWNER]})
+        ] == [[[], []]] * 2
+        client.close()
+
+
 def test_what_is_deleted_is_made_again_for_its_owners(client: Client) -> None:
     """A program that ends beside its release leaves nothing that Kubernetes would not delete."""
     make_all(client, lambda: {"ownerReferences": [OWNER]})
