@@ -5,17 +5,20 @@ count them; device plugins must reach the one that decides, and Services choose 
 """
 
 import asyncio
+import contextlib
 from typing import Final
 
 import structlog
 
 from extender.calls import Calls
+from kube.backoff import Backoff
 from kube.errors import KubeError
 
 log = structlog.get_logger(__name__)
 
 LABEL: Final = "gpuslice.io/leads"
-_AGAIN_S: Final = 1.0
+_FIRST_S: Final = 1.0
+_MAX_S: Final = 30.0
 
 
 class LeadLabel:
@@ -24,6 +27,8 @@ class LeadLabel:
     def __init__(self, calls: Calls, *, namespace: str, name: str) -> None:
         self._calls, self._namespace, self._name = calls, namespace, name
         self._leads = False
+        self._told = ""
+        self._backoff = Backoff(_FIRST_S, _MAX_S)
         self._news = asyncio.Event()
         # The container before this one may have left it.
         self._news.set()
@@ -44,6 +49,13 @@ class LeadLabel:
                     self._namespace, self._name, {"labels": {LABEL: value}}
                 )
             except KubeError as error:
-                log.warning("lead not shown", label=LABEL, error=str(error))
+                if str(error) != self._told:
+                    self._told = str(error)
+                    log.warning("lead not shown", label=LABEL, error=self._told)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._backoff.next_s()):
+                        await self._news.wait()
                 self._news.set()
-                await asyncio.sleep(_AGAIN_S)
+            else:
+                self._told = ""
+                self._backoff.reset()
