@@ -3,10 +3,13 @@
 Kubernetes tells that a pod waits and not for what. Claims count that Kubernetes made for a pod and
 that have no devices yet: one that somebody made by hand waits for whoever names it, which is its
 purpose. Amounts are the most that could be booked, as for quotas.
+
+What an object costs is read once: thousands may wait, at every scrape, while reviews are to be
+answered.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
@@ -14,7 +17,7 @@ from typing import Any, Final, Protocol
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from hami.quota import NOTHING, Cost, is_over
+from hami.quota import Cost, is_over
 from kube.objects import JsonObject
 from webhook.facts import ClusterFacts
 from webhook.quotausage import Prices
@@ -43,13 +46,34 @@ class _Waiting:
     pods: int = 0
     claims: int = 0
     since_s: float | None = None
-    cost: Cost = NOTHING
+    amounts: dict[str, int] = field(default_factory=dict)
 
     def add(self, item: JsonObject, cost: Cost) -> None:
-        self.cost = self.cost + cost
+        for name, amount in cost.amounts.items():
+            self.amounts[name] = self.amounts.get(name, 0) + amount
         made_s = _made_s(item)
         if made_s is not None:
             self.since_s = made_s if self.since_s is None else min(self.since_s, made_s)
+
+
+_Known = dict[int, tuple[JsonObject, Cost]]
+"""By the object's identity, which is its own as long as it is kept here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What was read of objects as long as these *facts* hold."""
+
+    facts: ClusterFacts
+    known: _Known
+
+    def of(
+        self, item: JsonObject, before: _Known, price: Callable[[JsonObject, ClusterFacts], Cost]
+    ) -> Cost:
+        """Return the cost of *item*: as it was *before*, if the view shows the same object."""
+        found = before.get(id(item)) or (item, price(item, self.facts))
+        self.known[id(item)] = found
+        return found[1]
 
 
 class WaitingFigures(Collector):
@@ -57,6 +81,7 @@ class WaitingFigures(Collector):
 
     def __init__(self, view: Waiters, prices: Prices) -> None:
         self._view, self._prices = view, prices
+        self._costs = _Costs(view.facts(), {})
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges; a namespace where nothing waits has none."""
@@ -97,18 +122,25 @@ class WaitingFigures(Collector):
 
     def _found(self) -> Iterator[tuple[str, _Waiting]]:
         facts = self._view.facts()
+        # Two may ask at a time: each has costs of its own, and either's may be kept.
+        before = self._costs.known if self._costs.facts is facts else {}
+        costs = _Costs(facts, {})
         for namespace in sorted(self._view.namespaces_with_work()):
             found = _Waiting()
             for pod in self._view.pods(namespace):
                 if _has_no_node(pod):
                     found.pods += 1
-                    found.add(pod, self._prices.of_pod(pod, facts).direct)
+                    found.add(pod, costs.of(pod, before, self._of_pod))
             for claim in self._view.claims(namespace):
                 if _has_no_devices(claim):
                     found.claims += 1
-                    found.add(claim, self._prices.of_claim(claim, facts))
+                    found.add(claim, costs.of(claim, before, self._prices.of_claim))
             if found.pods or found.claims:
                 yield namespace, found
+        self._costs = costs
+
+    def _of_pod(self, pod: JsonObject, facts: ClusterFacts) -> Cost:
+        return self._prices.of_pod(pod, facts).direct
 
 
 def _family(
@@ -126,7 +158,7 @@ def _family(
 
 
 def _amount(key: str, waiting: _Waiting) -> float:
-    return waiting.cost.amounts.get(key, 0)
+    return waiting.amounts.get(key, 0)
 
 
 def _has_no_node(pod: JsonObject) -> bool:

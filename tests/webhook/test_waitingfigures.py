@@ -31,6 +31,11 @@ def server() -> Iterator[ServerThread]:
 
 def exported(view: ClusterView) -> dict[str, float]:
     """Return the values of namespace `default`, by what follows `gpuslice_waiting_`."""
+    return scraped(exporting(view))
+
+
+def exporting(view: ClusterView) -> CollectorRegistry:
+    """Return what exports the figures."""
     names = quota_names(CONFIG.nvidia, CONFIG.vendors)
     prices = Prices(
         names=names,
@@ -40,6 +45,11 @@ def exported(view: ClusterView) -> dict[str, float]:
     )
     registry = CollectorRegistry()
     registry.register(WaitingFigures(view, prices))
+    return registry
+
+
+def scraped(registry: CollectorRegistry) -> dict[str, float]:
+    """Return the values of one scrape."""
     found = {}
     for line in generate_latest(registry).decode().splitlines():
         if not line.startswith("#"):
@@ -83,6 +93,20 @@ def test_claims_of_pods_wait_until_they_have_devices(server: ServerThread) -> No
         "cores_percent": 40,
         "devices": 2,
     }
+
+
+def test_later_scrapes_follow_what_waits(server: ServerThread) -> None:
+    """What was read of a claim before is used again for it alone."""
+    create(server, "resourceclaims", a_claim("one"))
+    with viewing(server) as view:
+        registry = exporting(view)
+        assert [scraped(registry)["memory_mib"] for _ in range(2)] == [3000, 3000]
+        create(server, "resourceclaims", a_claim("two"))
+        eventually(lambda: scraped(registry)["claims"] == 2)
+        assert scraped(registry)["memory_mib"] == 6000
+        server.run(server.server.api.delete("resourceclaims", "one", namespace="default"))
+        eventually(lambda: scraped(registry)["claims"] == 1)
+        assert scraped(registry)["memory_mib"] == 3000
 
 
 def test_pods_wait_until_they_have_a_node(server: ServerThread) -> None:
