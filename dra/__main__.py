@@ -25,6 +25,7 @@ lean.imports_done()
 log = structlog.get_logger(__name__)
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+_MAKING_S = 0.5
 _START_ERRORS = (
     ConfigError,
     DamagedError,
@@ -74,9 +75,11 @@ def run(
 
 
 def _run(make: Callable[[threading.Event], Program], errors: tuple[type[Exception], ...]) -> int:
-    ended = _end_of_process()
+    made = threading.Event()
+    ended = _end_of_process(made)
     try:
         program = make(ended)
+        made.set()
         program.start()
     except errors as error:
         if ended.is_set():
@@ -88,8 +91,11 @@ def _run(make: Callable[[threading.Event], Program], errors: tuple[type[Exceptio
     return 0
 
 
-def _end_of_process() -> threading.Event:
+def _end_of_process(made: threading.Event) -> threading.Event:
     """Return what a signal sets that asks the process to end; before any thread is started.
+
+    As long as no program is *made* there is nothing to stop, and what it is made from may have to
+    be asked of an API server that says nothing.
 
     A thread waits for it. A handler would not run when the signal comes just before the main thread
     begins to wait, as Python runs handlers between its own instructions and nothing else wakes it.
@@ -101,6 +107,10 @@ def _end_of_process() -> threading.Event:
     def wait() -> None:
         signal.sigwait(_ENDING)
         ended.set()
+        if not made.wait(_MAKING_S):
+            log.info("ended before anything was begun")
+            sys.stderr.flush()
+            os._exit(0)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
     return ended

@@ -72,6 +72,18 @@ def test_sigterm_does_not_wait_for_a_silent_server(cards: CardScene) -> None:
     cards.check_left(uid)
 
 
+def test_sigterm_does_not_wait_for_a_server_that_is_to_say_the_mode(cards: CardScene) -> None:
+    """A node that was never served asks first; until then nothing is begun that has to be ended."""
+    with ExitStack() as stack:
+        silent = be_silent(cards, stack)
+        agent = cards.agent("--mode=auto")
+        stack.enter_context(silent.accept()[0])
+
+        assert agent.terminate() == 0
+
+    assert agent.log()[-1]["event"] == "ended before anything was begun"
+
+
 def start_once(cards: CardScene) -> tuple[str, str]:
     """Have an agent hand out a device and end; return the pod's name and UID."""
     agent = cards.started()
