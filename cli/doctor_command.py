@@ -86,6 +86,7 @@ def _add_preflight(group: "argparse._ArgumentGroup") -> None:
 
 
 def _add_node(group: "argparse._ArgumentGroup") -> None:
+    # Without them: as the environment says, or the agent in whose container this is.
     group.add_argument(
         "--host-root",
         type=Path,
@@ -95,25 +96,21 @@ def _add_node(group: "argparse._ArgumentGroup") -> None:
     )
     group.add_argument(
         "--kubelet-root",
-        default=os.environ.get("GPUSLICE_KUBELET_ROOT", "/var/lib/kubelet"),
         metavar="DIR",
         help="kubelet's --root-dir (default: /var/lib/kubelet)",
     )
     group.add_argument(
         "--cdi-directory",
-        default=os.environ.get("GPUSLICE_CDI_DIRECTORY", "/var/run/cdi"),
         metavar="DIR",
         help="where the agent writes CDI specs (default: /var/run/cdi)",
     )
     group.add_argument(
         "--driver-root",
-        default=os.environ.get("GPUSLICE_NVIDIA_DRIVER_ROOT", "auto"),
         metavar="auto|DIR",
         help="where the NVIDIA driver is on the host (default: search the known places)",
     )
     group.add_argument(
         "--hami-core-library",
-        default=os.environ.get("GPUSLICE_HAMI_CORE_LIBRARY", ""),
         metavar="FILE",
         help="HAMi-core's libvgpu.so on the host",
     )
@@ -168,14 +165,21 @@ def _findings(args: argparse.Namespace) -> Iterator["Finding"]:
 
 def _node(args: argparse.Namespace, cluster: "Cluster | None") -> "Node":
     from cli.doctor.halves import claim_uids  # noqa: PLC0415
+    from cli.doctor.node.agentflags import agent_flags  # noqa: PLC0415
     from cli.doctor.node.view import Node  # noqa: PLC0415
+
+    flags = agent_flags(args.host_root)
+
+    def said(given: str | None, name: str, usual: str) -> str:
+        named = os.environ.get(f"GPUSLICE_{name.replace('-', '_').upper()}")
+        return next((each for each in (given, named, flags.get(name)) if each is not None), usual)
 
     return Node(
         host_root=args.host_root,
-        kubelet_root=args.kubelet_root,
-        cdi_directory=args.cdi_directory,
-        driver_root=args.driver_root,
-        library=args.hami_core_library,
+        kubelet_root=said(args.kubelet_root, "kubelet-root", "/var/lib/kubelet"),
+        cdi_directory=said(args.cdi_directory, "cdi-directory", "/var/run/cdi"),
+        driver_root=said(args.driver_root, "nvidia-driver-root", "auto"),
+        library=said(args.hami_core_library, "hami-core-library", ""),
         claim_uids=None if cluster is None else lambda: claim_uids(cluster),
     )
 
