@@ -52,6 +52,15 @@ def legacy_pod(release: Release, name: str, product: str = "L4") -> dict[str, An
     return legacy(name, limits, node=node_of(release), gputype=product)
 
 
+def examined(release: Release, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Have the doctor look at the cluster from here, with a preflight; its status and findings."""
+    kubeconfig = str(release.cluster.kubeconfig)
+    within = ("--only", "cluster", "--kubeconfig", kubeconfig, "-n", NAMESPACE)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        status = main(["doctor", *within, "--preflight", *words, "-o", "json"])
+    return status, by_id(printed.getvalue())
+
+
 def clear(release: Release, *names: str) -> None:
     """Take pods and their claims away."""
     release.delete_pods(*names)
@@ -74,10 +83,7 @@ def test_claims_and_limits_become_pods(release: Release) -> None:
 @pytest.mark.parametrize("image", [(), ("--preflight-image", IMAGE)], ids=["own", "busybox"])
 def test_doctor_finds_it_well(release: Release, image: tuple[str, ...]) -> None:
     """The doctor knows all that the chart makes, and a limit arrives with either image."""
-    words = ("--only", "cluster", "--kubeconfig", str(release.cluster.kubeconfig))
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        status = main(["doctor", *words, "-n", NAMESPACE, "--preflight", *image, "-o", "json"])
-    found = by_id(printed.getvalue())
+    status, found = examined(release, *image)
     assert [each for each in found.values() if each["status"] in _MENDABLE] == []
     assert {name: found[name] for name in _WELL if found[name]["status"] != "ok"} == {}
     assert status == 0
@@ -93,6 +99,10 @@ def test_doctor_looks_at_the_node(release: Release) -> None:
     found = by_id(ran.stdout)
     # NVML is simulated in the agent's own process alone.
     assert [each for each in found.values() if each["status"] == "failed"] == [found["nvml"]]
+    # Where the library is only the agent's own flags say.
+    assert "libraries/libvgpu.so" in found["library"]["seen"]
+    asked = ("runtime", "runtime-cdi", "kubelet-root", "registration", "library")
+    assert {name: found[name] for name in asked if found[name]["status"] != "ok"} == {}
 
 
 def test_upgrade_and_rollback_leave_pods_alone(prepared: Release) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kube import paths
 from tests.charts.rendering import NAMESPACE, merged, nested
 from tests.cluster.installing.release import READY_S, Release
-from tests.cluster.installing.test_claims import node_of
+from tests.cluster.installing.test_claims import examined, node_of
 from tests.cluster.scenes import rights
 from tests.cluster.scenes.cards import expect_given
 from tests.cluster.scenes.expectations import L4
@@ -18,6 +18,10 @@ from tests.patience import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
+_WELL: Final = (
+    *("webhook-configured", "webhook-endpoints", "webhook-answers", "webhook-certificate"),
+    *("node-agents", "published-gpus", "registrations", "extender", "preflight"),
+)
 _ACCOUNTS: Final = ("gpuslice-node-agent", "gpuslice-webhook", "gpuslice-scheduler")
 
 
@@ -31,6 +35,16 @@ def test_limits_become_pods(release: Release) -> None:
         assert release.pod("legacy")["spec"]["schedulerName"] == "hami-scheduler"
     finally:
         release.delete_pods("legacy")
+
+
+def test_doctor_finds_it_well(release: Release) -> None:
+    """The doctor finds the extender, its leader and the device plugins, and a limit arrives."""
+    eventually(lambda: _offered(release), READY_S)
+    eventually(lambda: len(_deciding(release)) == 1, READY_S)
+    status, found = examined(release)
+    assert {name: found[name] for name in _WELL if found[name]["status"] != "ok"} == {}
+    assert [each for each in found.values() if each["status"] == "failed"] == []
+    assert status == 0
 
 
 def _offered(release: Release) -> bool:
