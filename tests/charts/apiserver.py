@@ -126,7 +126,11 @@ def api_server(
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        # Helm asks for all groups at once; who finds the queue full tries again after a second.
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -16,6 +16,7 @@ from tests.charts.rendering import (
     one,
     pod_templates,
     render,
+    render_text,
 )
 from tests.cluster.cluster import REPOSITORY
 
@@ -187,3 +188,12 @@ def test_pods_can_be_without_annotations_for_scraping() -> None:
     for _, template in pod_templates(objects):
         notes = template["metadata"].get("annotations") or {}
         assert not any(key.startswith("prometheus.io/") for key in notes)
+
+
+def test_what_is_said_of_pods_goes_before_their_annotations() -> None:
+    """Whoever has one component left alone says so on its pods, and no key stands there twice."""
+    key = "prometheus.io/scrape"
+    said = {"podAnnotations": {key: "false"}}
+    values = {"kubeletPlugin": said, "webhook": said, "scheduler": said}
+    text = render_text(values, kubernetes="1.34.2")
+    assert text.count(f'{key}: "false"') == text.count(key) == len(_COMPONENTS)

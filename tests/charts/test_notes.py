@@ -92,3 +92,9 @@ def test_what_is_missing_is_said(
 def test_nothing_is_missing_where_all_is_there(tmp_path: Path) -> None:
     """With a library on a release that keeps shares there is nothing to say."""
     assert "What is missing" not in _notes(tmp_path, _LIBRARY)
+
+
+def test_nobody_waits_for_agents_that_are_not_installed(tmp_path: Path) -> None:
+    """What is to be looked at is there."""
+    assert "daemonset/" in _notes(tmp_path, {})
+    assert "daemonset/" not in _notes(tmp_path, {"kubeletPlugin": {"enabled": False}})

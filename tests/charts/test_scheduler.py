@@ -234,3 +234,12 @@ def test_probes_and_service_lead_to_ports_that_are_served(values: Object) -> Non
     assert targets <= ports.keys()
     notes = one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["annotations"]
     assert notes["prometheus.io/port"] == "9999"
+
+
+def test_openshift_chooses_the_user() -> None:
+    """It refuses numbers that are not the namespace's own; elsewhere an image may be root's."""
+    objects = render(nested("openshift.enabled", value=True), kubernetes="1.33.0")
+    seen = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["securityContext"]
+    assert seen == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    usual = one(render(kubernetes="1.33.0"), "Deployment", NAME)["spec"]["template"]["spec"]
+    assert usual["securityContext"]["runAsUser"] == 65532

@@ -311,7 +311,7 @@ def ingress(values: dict[str, Any]) -> list[Object]:
 
 
 def test_the_service_leads_to_the_pods() -> None:
-    """Its type, ports and notes are values; metrics are on it only for the operator."""
+    """Its type, port and notes are values; metrics are read from the pods."""
     values = {"type": "NodePort", "nodePort": 30443, "annotations": {"a": "b"}}
     service = one(render({"webhook": {"service": values}}), "Service", NAME)
     assert service["spec"]["type"] == "NodePort"
@@ -319,9 +319,6 @@ def test_the_service_leads_to_the_pods() -> None:
     assert service["metadata"]["annotations"] == {"a": "b"}
     (port,) = service["spec"]["ports"]
     assert port["nodePort"] == 30443
-    objects = render({"metrics": {"serviceMonitor": {"enabled": True}}})
-    names = [each["name"] for each in one(objects, "Service", NAME)["spec"]["ports"]]
-    assert names == ["https", "metrics"]
 
 
 NAMED = {

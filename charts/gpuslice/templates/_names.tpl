@@ -26,26 +26,25 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{- define "gpuslice.labels" -}}
-{{- $root := index . 0 -}}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
-{{ include "gpuslice.selectorLabels" . }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-{{- with $root.Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
-{{/* The lines below `metadata:` but for the name: (list root component [namespaced]). */}}
+{{/*
+The lines below `metadata:` but for the name, of (list root component [namespaced [more]]). `more` has
+labels and annotations, which go before those of all objects, and may have another namespace.
+*/}}
 {{- define "gpuslice.metadata" -}}
 {{- $root := index . 0 -}}
-{{- if and (gt (len .) 2) (index . 2) }}
-namespace: {{ include "gpuslice.namespace" $root }}
-{{- end }}
+{{- $more := ternary (last .) dict (gt (len .) 3) -}}
+{{- if and (gt (len .) 2) (index . 2) -}}
+namespace: {{ default (include "gpuslice.namespace" $root) $more.namespace }}
+{{ end -}}
 labels:
-  {{- include "gpuslice.labels" . | nindent 2 }}
-{{- with $root.Values.commonAnnotations }}
+  helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+  {{- include "gpuslice.selectorLabels" . | nindent 2 }}
+  app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+  app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+  {{- with merge (dict) (default dict $more.labels) $root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (default dict $more.annotations) $root.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -60,9 +59,40 @@ annotations:
 {{- ternary (default $own $account.name) (default "default" $account.name) $account.create -}}
 {{- end -}}
 
+{{/* Of (list root component kind name): what a binding says but for its metadata. */}}
+{{- define "gpuslice.binds" -}}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ index . 2 }}
+  name: {{ index . 3 }}
+subjects:
+- kind: ServiceAccount
+  name: {{ include "gpuslice.serviceAccount" . }}
+  namespace: {{ include "gpuslice.namespace" (index . 0) }}
+{{- end -}}
+
 {{/* Of (list root component): the user that the API server sees. */}}
 {{- define "gpuslice.user" -}}
 system:serviceaccount:{{ include "gpuslice.namespace" (index . 0) }}:{{ include "gpuslice.serviceAccount" . }}
+{{- end -}}
+
+{{/*
+The lines below `metadata:` of pods, of (list root component its-values port more): `more` are annotations
+of the chart. What the administrator says of the pods goes before the rest.
+*/}}
+{{- define "gpuslice.podMetadata" -}}
+{{- $root := index . 0 -}}
+{{- $values := index . 2 -}}
+labels:
+  {{- include "gpuslice.selectorLabels" . | nindent 2 }}
+  {{- with merge (dict) $values.podLabels $root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- $scrape := include "gpuslice.scrape" (list $root (index . 3)) | fromYaml }}
+{{- with merge (dict) (index . 4) $values.podAnnotations $root.Values.commonAnnotations $scrape }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* Of (list image default-tag): [registry/]repository[:tag][@digest]. */}}
@@ -110,4 +140,16 @@ system:serviceaccount:{{ include "gpuslice.namespace" (index . 0) }}:{{ include 
 {{/* `true` where ValidatingAdmissionPolicies and conditions of webhooks are served (1.30). */}}
 {{- define "gpuslice.conditions" -}}
 {{- include "gpuslice.since" (list . 30) -}}
+{{- end -}}
+
+{{/* Of (list root component its-values): the `spec` of a PodDisruptionBudget. */}}
+{{- define "gpuslice.budget" -}}
+minAvailable: {{ toJson (index . 2).podDisruptionBudget.minAvailable }}
+{{- if include "gpuslice.since" (list (index . 0) 27) }}
+# A replica that is not ready anyway does not keep its node.
+unhealthyPodEvictionPolicy: AlwaysAllow
+{{- end }}
+selector:
+  matchLabels:
+    {{- include "gpuslice.selectorLabels" . | nindent 4 }}
 {{- end -}}

@@ -32,22 +32,6 @@
 {{- toJson $defaults -}}
 {{- end -}}
 
-{{/* What device-config.yaml says, as JSON. A ConfigMap of yours is read where helm sees the cluster. */}}
-{{- define "gpuslice.deviceSections" -}}
-{{- $text := include "gpuslice.deviceConfigText" . -}}
-{{- with .Values.deviceConfig.existingConfigMap -}}
-{{- $text = dig "data" "device-config.yaml" "" (lookup "v1" "ConfigMap" (include "gpuslice.namespace" $) .) -}}
-{{- end -}}
-{{- if not $text -}}
-{{- $text = .Files.Get "files/device-config.yaml" -}}
-{{- end -}}
-{{- $sections := fromYaml $text -}}
-{{- with $sections.Error -}}
-{{- fail (printf "deviceConfig: device-config.yaml cannot be read: %s" .) -}}
-{{- end -}}
-{{- toJson $sections -}}
-{{- end -}}
-
 {{/*
 The keys with names of resources, by section: those that nodes have, which kube-scheduler counts, and
 those that mean something to the extender alone.

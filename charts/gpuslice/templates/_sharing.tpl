@@ -65,12 +65,34 @@ file leaves out for zero, so `sections` are merged over a whole section of NVIDI
 {{- end -}}
 {{- end -}}
 
-{{/* The version of resource.k8s.io in which objects are written; servers below 1.34 have to be told of one. */}}
-{{- define "gpuslice.resourceVersion" -}}
-resource.k8s.io/{{ ternary "v1" .Values.resourceApiVersion (eq .Values.resourceApiVersion "auto") }}
+{{/*
+What device-config.yaml says, as JSON; {} without one. A ConfigMap of the administrator's is read where
+helm speaks to a cluster that has it, and unknown elsewhere: then `resourceDomains` says what counts.
+*/}}
+{{- define "gpuslice.deviceConfig" -}}
+{{- $text := include "gpuslice.deviceConfigText" . -}}
+{{- with .Values.deviceConfig.existingConfigMap -}}
+{{- $text = dig "data" "device-config.yaml" "" (lookup "v1" "ConfigMap" (include "gpuslice.namespace" $) .) -}}
+{{- end -}}
+{{- $found := fromYaml $text -}}
+{{- with $found.Error -}}
+{{- fail (printf "deviceConfig: device-config.yaml is no YAML: %s" .) -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end -}}
+
+{{/* The same, or what the programs take without one. */}}
+{{- define "gpuslice.deviceSections" -}}
+{{- $found := include "gpuslice.deviceConfig" . | fromJson -}}
+{{- $found | default (.Files.Get "files/device-config.yaml" | fromYaml) | toJson -}}
 {{- end -}}
 
 {{/* Of what device-config.yaml says, not of how: both helms write it, each in its own way. */}}
 {{- define "gpuslice.deviceConfigChecksum" -}}
-{{- include "gpuslice.deviceConfigText" . | fromYaml | toJson | printf "%s %s" (include "gpuslice.deviceConfigMap" .) | sha256sum -}}
+{{- include "gpuslice.deviceConfig" . | printf "%s %s" (include "gpuslice.deviceConfigMap" .) | sha256sum -}}
+{{- end -}}
+
+{{/* The version of resource.k8s.io in which objects are written; servers below 1.34 have to be told of one. */}}
+{{- define "gpuslice.resourceVersion" -}}
+{{- ternary "v1" .Values.resourceApiVersion (eq .Values.resourceApiVersion "auto") -}}
 {{- end -}}

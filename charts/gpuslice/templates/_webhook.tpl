@@ -22,20 +22,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/*
-What device-config.yaml says, as JSON; {} without one. A ConfigMap of the administrator's is read where
-helm speaks to a cluster that has it, and unknown elsewhere: then `resourceDomains` says what counts.
-*/}}
+{{/* What device-config.yaml says of devices that the webhook serves, as JSON. */}}
 {{- define "gpuslice.webhook.deviceConfig" -}}
-{{- $text := include "gpuslice.deviceConfigText" . -}}
-{{- with .Values.deviceConfig.existingConfigMap -}}
-{{- $map := lookup "v1" "ConfigMap" (include "gpuslice.namespace" $) . | default dict -}}
-{{- $text = get (default dict $map.data) "device-config.yaml" | toString -}}
-{{- end -}}
-{{- $found := fromYaml $text -}}
-{{- if hasKey $found "Error" -}}
-{{- fail (printf "deviceConfig: no YAML: %s" $found.Error) -}}
-{{- end -}}
+{{- $found := include "gpuslice.deviceConfig" . | fromJson -}}
 {{- $settings := .Values.webhook.settings -}}
 {{- if not $settings.enableAscend }}{{ $found = omit $found "vnpus" }}{{ end -}}
 {{- if not $settings.enableIluvatar }}{{ $found = omit $found "iluvatars" }}{{ end -}}
@@ -77,9 +66,9 @@ helm speaks to a cluster that has it, and unknown elsewhere: then `resourceDomai
 {{- define "gpuslice.webhook.client" -}}
 {{- $root := index . 0 -}}
 {{- $webhook := $root.Values.webhook -}}
-{{- if $webhook.customUrl }}
+{{- if $webhook.customUrl -}}
 url: {{ printf "%s%s" (trimSuffix "/" $webhook.customUrl) (index . 1) | quote }}
-{{- else }}
+{{- else -}}
 service:
   namespace: {{ include "gpuslice.namespace" $root }}
   name: {{ include "gpuslice.webhook.fullname" $root }}
@@ -127,31 +116,12 @@ timeoutSeconds: {{ .Values.webhook.timeoutSeconds }}
 admissionReviewVersions: ["v1"]
 {{- end -}}
 
-{{/* Of resource.k8s.io, in which claims are reviewed. */}}
-{{- define "gpuslice.webhook.version" -}}
-{{- ternary "v1" .Values.resourceApiVersion (eq .Values.resourceApiVersion "auto") -}}
-{{- end -}}
-
 {{/* In a condition: requests at the path that follows name a class of ours. */}}
 {{- define "gpuslice.webhook.asksForOurs" -}}
 exists(each,
-  ([each.{{ if ne (include "gpuslice.webhook.version" .) "v1beta1" }}?exactly.{{ end }}?deviceClassName.orValue("")]
+  ([each.{{ if ne (include "gpuslice.resourceVersion" .) "v1beta1" }}?exactly.{{ end }}?deviceClassName.orValue("")]
     + each.?firstAvailable.orValue([]).map(option, option.?deviceClassName.orValue(""))
   ).exists(name, name in {{ include "gpuslice.webhook.classes" . | fromJsonArray | toJson | replace "," ", " }}))
-{{- end -}}
-
-{{/* Of (list root namespaced annotations): `gpuslice.metadata` with more annotations. */}}
-{{- define "gpuslice.webhook.metadata" -}}
-{{- $root := index . 0 -}}
-{{- if index . 1 -}}
-namespace: {{ include "gpuslice.namespace" $root }}
-{{ end -}}
-labels:
-  {{- include "gpuslice.labels" (list $root "webhook") | nindent 2 }}
-{{- with merge (dict) (default dict (index . 2)) $root.Values.commonAnnotations }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end -}}
 
 {{/* What a ResourceQuota limits GPUs by, as a list of CEL. */}}

@@ -65,6 +65,18 @@
 {{- if include "gpuslice.cards" . }}{{ .Values.nodeConfiguration.externalConfigName }}{{ end -}}
 {{- end -}}
 
+{{/* Of what agents read, so that a change replaces them; of a ConfigMap of yours its name alone. */}}
+{{- define "gpuslice.agent.checksums" -}}
+{{- if include "gpuslice.agent.deviceConfig" . }}
+checksum/device-config: {{ include "gpuslice.deviceConfigChecksum" . }}
+{{- end }}
+{{- $external := include "gpuslice.agent.externalNodeConfig" . }}
+{{- $own := include "gpuslice.agent.nodeConfigText" . }}
+{{- if or $external $own }}
+checksum/node-config: {{ printf "%s\n%s" $external $own | sha256sum }}
+{{- end }}
+{{- end -}}
+
 {{/* What the chart says of the program's settings, as YAML. */}}
 {{- define "gpuslice.agent.settings" -}}
 mode: {{ include "gpuslice.nodeMode" . }}
