@@ -70,7 +70,8 @@ def stored(cluster: Cluster, hook: Hook, *, namespace: str, reasons: list[str]) 
     if not any(is_issued_by(served, each) for each in (*authorities, *between)):
         message = f"the caBundle did not sign what is in Secret {namespace}/{name}"
         raise NotTrustedError(message)
-    if hook.address[0] not in hosts:
+    asked = hook.address[0]
+    if not {asked, f"*.{asked.partition('.')[2]}"} & hosts:
         message = f"the certificate in Secret {namespace}/{name} is of another name"
         raise NotTrustedError(message)
     return Seen(until, f"certificate in Secret {name} is trusted")

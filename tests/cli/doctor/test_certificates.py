@@ -53,6 +53,7 @@ def test_served(pair: KeyPair, status: Status, said: str, tmp_path: Path) -> Non
     ("pair", "status", "said"),
     [
         (certificate(), Status.OK, "certificate in Secret gpuslice-webhook-tls is trusted"),
+        (certificate(host="*.gpuslice-system.svc"), Status.OK, "is trusted"),
         (certificate(days_left=5), Status.WARNING, "expires soon"),
         (certificate(days_left=-2), Status.FAILED, "expired"),
         (certificate(by=OTHER), Status.FAILED, "the caBundle did not sign"),

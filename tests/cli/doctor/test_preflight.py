@@ -96,7 +96,7 @@ def test_no_limit(stage: Stage) -> None:
 def test_log_that_cannot_be_read(stage: Stage) -> None:
     """A container that runs and of which nothing can be read is a failure with the reason."""
     stage.front.refused.append(("GET", "/log"))
-    verdict = stage.try_it(timeout_s=2).verdict
+    verdict = stage.try_it(timeout_s=6).verdict
     assert verdict.status is Status.FAILED
     assert "nothing can be read of it: 403" in verdict.seen
 
