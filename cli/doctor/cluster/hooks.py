@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from cli.doctor.cluster.view import Cluster, name_of
+from cli.doctor.cluster.view import OUR_SUFFIX, Cluster, name_of
 from kube.cabundle import PLURALS, configuration_path
 from kube.objects import JsonObject
 
 MUTATING, VALIDATING = PLURALS
-OUR_SUFFIX: Final = ".gpuslice.io"
 PODS_HOOK: Final = "pods.gpuslice.io"
 _HTTPS: Final = 443
 

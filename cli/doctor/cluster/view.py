@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
 from kube import paths
+from kube.cabundle import PLURALS, configuration_path
 from kube.draversions import VersionedClient
 from kube.errors import KubeError, NotFoundError
 from kube.objects import JsonObject
@@ -14,6 +15,8 @@ from kube.objects import JsonObject
 NAME_LABEL: Final = "app.kubernetes.io/name"
 COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 OURS: Final = "gpuslice"
+OUR_SUFFIX: Final = ".gpuslice.io"
+"""Of the names of our webhooks."""
 NODE_AGENT: Final = "node-agent"
 WEBHOOK: Final = "webhook"
 SCHEDULER: Final = "scheduler"
@@ -104,8 +107,21 @@ class Cluster:
 
         In the namespace that was given all is ours, whatever the chart's `nameOverride` is.
         """
-        found = self.items(path, None if self._given else _OURS)
+        selectors = [f"{NAME_LABEL}={name}" for name in sorted(self._names())]
+        chosen = [None] if self._given else [{"labelSelector": each} for each in selectors]
+        found = [each for params in chosen for each in self.items(path, params)]
         return [each for each in found if label(each, COMPONENT_LABEL) == component]
+
+    def _names(self) -> set[str]:
+        """Return what our objects may be called: those that are known by their webhooks say it."""
+        names = {OURS}
+        for configuration in (
+            it for each in PLURALS for it in self.wished(configuration_path(each))
+        ):
+            hooks = configuration.get("webhooks") or ()
+            if any(str(hook.get("name")).endswith(OUR_SUFFIX) for hook in hooks):
+                names.add(label(configuration, NAME_LABEL) or OURS)
+        return names
 
     def _listed(self, path: str, params: dict[str, str]) -> list[JsonObject]:
         found: list[JsonObject] = []
@@ -117,9 +133,6 @@ class Cluster:
             if not following:
                 return found
             params["continue"] = following
-
-
-_OURS: Final = {"labelSelector": f"{NAME_LABEL}={OURS}"}
 
 
 def name_of(item: JsonObject) -> str:

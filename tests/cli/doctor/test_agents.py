@@ -1,6 +1,8 @@
 """Checks of node agents and of what they offer."""
 
+from cli.doctor.cluster.view import NAME_LABEL
 from cli.doctor.model import Status
+from tests.cli.doctor.hooking import configurations, configure
 from tests.cli.doctor.world import (
     DAEMONSETS,
     NODES,
@@ -142,6 +144,19 @@ def test_namespace_that_is_given() -> None:
         assert [
             each["metadata"]["name"] for each in at.cluster(namespace="mine").own_pods(AGENT)
         ] == ["one"]
+
+
+def test_another_name_is_that_of_the_configurations() -> None:
+    """With the chart's `nameOverride` the webhook's configurations say what pods are called."""
+    with world() as at:
+        found = configurations()
+        for each in found:
+            each["metadata"]["labels"][NAME_LABEL] = "cards"
+        configure(at, found)
+        pod = part("node-agent", "one")
+        pod["metadata"]["labels"][NAME_LABEL] = "cards"
+        pods(at.front, pod)
+        assert at.verdict("node-agents").seen == "1 agent, all ready"
 
 
 def test_policies() -> None:
