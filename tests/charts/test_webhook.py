@@ -1,6 +1,6 @@
-"""The webhook's pods, rights and Service as the chart renders them."""
+"""The webhook's pods as the chart renders them."""
 
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -13,27 +13,17 @@ from tests.charts.rendering import (
     of_kind,
     one,
     render,
-    render_text,
 )
-from tests.charts.webhooks import configurations, rights, settings_of
+from tests.charts.webhooks import (
+    NAME,
+    SELECTED,
+    configurations,
+    deployment,
+    pod_of,
+    rights,
+    settings_of,
+)
 from webhook.settings import WebhookSettings
-
-NAME = "gpuslice-webhook"
-SELECTED = {
-    "app.kubernetes.io/name": "gpuslice",
-    "app.kubernetes.io/instance": "gpuslice",
-    "app.kubernetes.io/component": "webhook",
-}
-
-
-def deployment(values: dict[str, Any] | None = None, kubernetes: str = "1.37.2") -> Object:
-    """Return the Deployment."""
-    return one(render(values, kubernetes=kubernetes), "Deployment", NAME)
-
-
-def pod_of(workload: Object) -> Object:
-    """Return the spec of its pods."""
-    return dict(workload["spec"]["template"]["spec"])
 
 
 def test_the_program_takes_its_arguments() -> None:
@@ -249,177 +239,6 @@ def test_the_device_config_is_mounted(config: dict[str, Any], name: str) -> None
     assert str(settings_of(objects).device_config).startswith(mount["mountPath"])
     made = {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}
     assert (name in made) is (name != "mine")
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ({}, {"minAvailable": 1}),
-        ({"podDisruptionBudget": {"minAvailable": "50%"}}, {"minAvailable": "50%"}),
-        ({"podDisruptionBudget": {"enabled": False}}, None),
-        ({"replicas": 1}, None),
-    ],
-)
-def test_draining_leaves_one(values: dict[str, Any], expected: Object | None) -> None:
-    """A budget for a single replica would keep its node from being drained for ever."""
-    found = [
-        each["spec"]
-        for each in of_kind(render({"webhook": values}), "PodDisruptionBudget")
-        if each["metadata"]["name"] == NAME
-    ]
-    if expected is None:
-        assert found == []
-    else:
-        (budget,) = found
-        assert budget.pop("selector") == {"matchLabels": SELECTED}
-        assert budget.pop("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-        assert budget == expected
-
-
-def test_before_1_27_a_budget_has_no_eviction_policy() -> None:
-    """The field was alpha then."""
-    budget = one(render(kubernetes="1.26.9"), "PodDisruptionBudget", NAME)
-    assert set(budget["spec"]) == {"minAvailable", "selector"}
-
-
-def test_a_network_policy_lets_in_who_has_to_come() -> None:
-    """API servers where they are known, the other replicas always, and readers of metrics."""
-    assert not [
-        each for each in of_kind(render(), "NetworkPolicy") if each["metadata"]["name"] == NAME
-    ]
-    (reviews, metrics) = ingress({})
-    assert "from" not in reviews
-    assert "from" not in metrics
-    readers = [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
-    (reviews, metrics) = ingress(
-        {"apiServerCidrs": ["10.0.0.0/8", "fd00::/8"], "metricsFrom": readers}
-    )
-    assert reviews["from"] == [
-        {"ipBlock": {"cidr": "10.0.0.0/8"}},
-        {"ipBlock": {"cidr": "fd00::/8"}},
-        {"podSelector": {"matchLabels": SELECTED}},
-    ]
-    assert metrics["from"] == readers
-
-
-def ingress(values: dict[str, Any]) -> list[Object]:
-    """Return the rules of the policy: for reviews, and for metrics and probes."""
-    policy = one(render({"networkPolicy": {"enabled": True, **values}}), "NetworkPolicy", NAME)
-    assert policy["spec"]["policyTypes"] == ["Ingress"]
-    assert policy["spec"]["podSelector"] == {"matchLabels": SELECTED}
-    return list(policy["spec"]["ingress"])
-
-
-def test_the_service_leads_to_the_pods() -> None:
-    """Its type, port and notes are values; metrics are read from the pods."""
-    values = {"type": "NodePort", "nodePort": 30443, "annotations": {"a": "b"}}
-    service = one(render({"webhook": {"service": values}}), "Service", NAME)
-    assert service["spec"]["type"] == "NodePort"
-    assert service["spec"]["selector"] == SELECTED
-    assert service["metadata"]["annotations"] == {"a": "b"}
-    (port,) = service["spec"]["ports"]
-    assert port["nodePort"] == 30443
-
-
-NAMED = {
-    ("services", "gpuslice-webhook", "get"),
-    ("leases", "gpuslice-webhook", "get"),
-    ("leases", "gpuslice-webhook", "update"),
-    ("leases", "", "create"),
-}
-SECRET = {
-    ("secrets", "gpuslice-webhook-tls", "get"),
-    ("secrets", "gpuslice-webhook-tls", "update"),
-    ("secrets", "", "create"),
-}
-
-
-def test_it_changes_only_its_own_objects_and_templates() -> None:
-    """Everything else is read, and what can be bound to a name is."""
-    objects = render()
-    found = rights(one(objects, "ClusterRole", NAME))
-    writes = {each for each in found if each[2] not in {"get", "list", "watch"}}
-    assert writes == {
-        ("resourceclaimtemplates", "", "create"),
-        ("resourceclaimtemplates", "", "delete"),
-        ("events", "", "create"),
-        ("events", "", "patch"),
-        ("subjectaccessreviews", "", "create"),
-        ("mutatingwebhookconfigurations", "gpuslice", "patch"),
-        ("validatingwebhookconfigurations", "gpuslice", "patch"),
-    }
-    assert "secrets" not in {resource for resource, _, _ in found}
-    assert rights(one(objects, "Role", NAME)) == NAMED | SECRET
-
-
-_READ: Final = frozenset({"list", "watch"})
-_MADE: Final = frozenset({*_READ, "create", "delete"})
-
-
-@pytest.mark.parametrize(
-    ("mode", "kubernetes", "expected"),
-    [
-        ("auto", "1.25.16", _MADE),
-        ("auto", "1.33.4", _MADE),
-        ("auto", "1.37.0", _MADE),
-        ("dra", "1.34.0", _MADE),
-        ("hami", "1.25.16", _READ | {"delete"}),
-        ("hami", "1.37.0", _READ | {"delete"}),
-    ],
-)
-def test_templates_are_made_only_where_claims_may_serve(
-    mode: str, kubernetes: str, expected: frozenset[str]
-) -> None:
-    """Whether they do is asked by a create, also of older servers: these can be upgraded."""
-    role = rights(one(render({"mode": mode}, kubernetes=kubernetes), "ClusterRole", NAME))
-    assert {verb for found, _, verb in role if found == "resourceclaimtemplates"} == expected
-    read = {(found, verb) for found, _, verb in role}
-    for kind in ("resourceslices", "resourceclaims"):
-        assert {verb for found, verb in read if found == kind} == _READ
-
-
-@pytest.mark.parametrize(
-    ("values", "kubernetes"),
-    [({}, "1.37.0"), ({}, "1.33.4"), ({"mode": "hami"}, "1.37.0")],
-)
-def test_every_right_says_why(values: dict[str, Any], kubernetes: str) -> None:
-    """A comment stands before each rule."""
-    lines = [line.strip() for line in render_text(values, kubernetes=kubernetes).splitlines()]
-    rules = [index for index, line in enumerate(lines) if line.startswith("- apiGroups:")]
-    roles = [index for index in rules if "verbs:" in "".join(lines[index : index + 4])]
-    assert roles
-    ours = [index for index in roles if role_at(lines, index) == NAME]
-    assert ours
-    assert all(lines[index - 1].startswith("#") for index in ours)
-
-
-def role_at(lines: list[str], index: int) -> str:
-    """Return the name of the object around a line."""
-    while not lines[index].startswith("name: "):
-        index -= 1
-    return lines[index].removeprefix("name: ")
-
-
-def test_bindings_name_the_account_and_the_roles() -> None:
-    """Also an account of the administrator's, which is not made."""
-    values = {"webhook": {"serviceAccount": {"create": False, "name": "hook"}}}
-    objects = render(values)
-    accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
-    assert not {NAME, "hook"} & accounts
-    assert pod_of(one(objects, "Deployment", NAME))["serviceAccountName"] == "hook"
-    for kind in ("ClusterRole", "Role"):
-        binding = one(objects, f"{kind}Binding", NAME)
-        assert binding["roleRef"]["kind"] == kind
-        assert binding["roleRef"]["name"] == NAME
-        (subject,) = binding["subjects"]
-        assert subject == {"kind": "ServiceAccount", "name": "hook", "namespace": NAMESPACE}
-
-
-def test_rights_can_be_somebody_elses_business() -> None:
-    """Without rbac.create none are rendered for the webhook."""
-    objects = render(nested("rbac.create", value=False))
-    for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
-        assert NAME not in {each["metadata"]["name"] for each in of_kind(objects, kind)}
 
 
 @pytest.mark.parametrize("helm", [3, 4])

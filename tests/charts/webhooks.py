@@ -8,13 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sim.apiserver.expressions import answer_of
-from tests.charts.rendering import Object, container, of_kind, one
+from tests.charts.rendering import Object, container, of_kind, one, render
+from tests.webhook.manifests import denial
+from tests.webhook.translating import a_container, a_pod
 from webhook.settings import WebhookSettings
 
 PODS = "pods.gpuslice.io"
 KEYS = "annotations.gpuslice.io"
 CLAIMS = "claims.gpuslice.io"
 TEMPLATES = "templates.gpuslice.io"
+SHARE = "share.gpuslice.io"
+DIRECT = ("ValidatingAdmissionPolicy", "gpuslice-direct-claims")
+NAME = "gpuslice-webhook"
+SELECTED = {
+    "app.kubernetes.io/name": "gpuslice",
+    "app.kubernetes.io/instance": "gpuslice",
+    "app.kubernetes.io/component": "webhook",
+}
 
 
 def configurations(objects: Sequence[Object]) -> list[Object]:
@@ -101,3 +111,34 @@ def claim(*classes: str, **devices: Any) -> Object:
 def template(of: Object, name: str = "t") -> Object:
     """Return a template of a claim."""
     return {"metadata": {"name": name}, "spec": {"spec": of["spec"]}}
+
+
+def deployment(values: dict[str, Any] | None = None, kubernetes: str = "1.37.2") -> Object:
+    """Return the webhook's Deployment."""
+    return one(render(values, kubernetes=kubernetes), "Deployment", NAME)
+
+
+def pod_of(workload: Object) -> Object:
+    """Return the spec of its pods."""
+    return dict(workload["spec"]["template"]["spec"])
+
+
+def asking(key: str, kind: str = "limits", section: str = "containers") -> Object:
+    """Return a pod with a container that asks for a resource."""
+    pod = a_pod(a_container("plain"))
+    pod["spec"].setdefault(section, []).append({"name": "it", "resources": {kind: {key: "1"}}})
+    return pod
+
+
+def denied(
+    policy: Object, item: Object, *, hard: dict[str, str], user: str = "alice", labels: Any = None
+) -> bool:
+    """Tell whether a user may not create a claim where a quota says *hard*."""
+    said = denial(
+        policy,
+        object=item,
+        request={"resource": {"resource": "resourceclaims"}, "userInfo": {"username": user}},
+        params={"metadata": {"name": "q"}, "spec": {"hard": hard}},
+        namespaceObject={"metadata": {"name": "team", "labels": labels or {}}},
+    )
+    return said is not None
