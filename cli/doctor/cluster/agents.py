@@ -5,9 +5,7 @@ from datetime import timedelta
 from typing import Final
 
 from cli.doctor.cluster.gpunodes import (
-    DEVICE_PLUGIN,
     HANDSHAKE,
-    MODE_LABEL,
     agent_nodes,
     gpu_nodes,
     labelled_nodes,
@@ -28,6 +26,7 @@ from cli.doctor.cluster.view import (
     node_name,
 )
 from cli.doctor.model import Check, Verdict, counted, failed, listed, ok, skipped, warning
+from cli.nodeagent.mode import LABEL, Mode
 from hami import handshake
 from kube import paths
 from kube.errors import KubeError, NotFoundError, NotServedError
@@ -87,7 +86,7 @@ def published(cluster: Cluster) -> Verdict:
     for name in sorted(agent_nodes(cluster) & set(nodes)):
         number = registered_devices(nodes[name])
         registered += number or 0
-        if label(nodes[name], MODE_LABEL) == DEVICE_PLUGIN:
+        if label(nodes[name], LABEL) == Mode.DEVICE_PLUGIN:
             problems += [] if number else [f"{name}: no registration annotation"]
         elif not devices[name] and not number:
             problems.append(f"{name}: an agent and no device")

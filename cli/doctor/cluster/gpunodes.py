@@ -20,8 +20,6 @@ from kube.objects import JsonObject
 _NVIDIA: Final = NvidiaBackend(count_name="nvidia.com/gpu")
 REGISTER: Final = _NVIDIA.register_key
 HANDSHAKE: Final = _NVIDIA.handshake_key
-MODE_LABEL: Final = "gpuslice.io/node-mode"
-DEVICE_PLUGIN: Final = "device-plugin"
 _LABELS: Final = {
     "nvidia.com/gpu.present": "true",
     "gpu": "on",

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from cli.doctor.cluster.gpunodes import (
-    DEVICE_PLUGIN,
-    MODE_LABEL,
     agent_nodes,
     driver_of,
     registered_devices,
@@ -24,8 +22,10 @@ from cli.doctor.cluster.view import (
     label,
     name_of,
     namespace_of,
+    node_name,
 )
 from cli.doctor.model import Check, Verdict, counted, failed, listed, ok, skipped, warning
+from cli.nodeagent.mode import LABEL, Mode
 from dra.rivals import PluginResources
 from kube import paths
 from kube.errors import NotFoundError
@@ -34,6 +34,7 @@ from kube.quantity import QuantityError, parse
 
 _RESOURCES: Final = PluginResources()
 _DRIVERS: Final = ("gpu.nvidia.com", "hami-core-gpu.project-hami.io")
+_DEPLOYS: Final = "nvidia.com/gpu.deploy.device-plugin"
 _CLIQUE: Final = "compute-domain"
 _APART: Final = "keep the two on different nodes: a nodeSelector for one, another for the other"
 
@@ -64,6 +65,7 @@ def daemonsets(cluster: Cluster) -> Verdict:
     """Look for DaemonSets that are known to give GPUs away."""
     found: list[str] = []
     active: list[str] = []
+    own, apart = agent_nodes(cluster) | slice_nodes(cluster), True
     for each in cluster.items(paths.resource("apps/v1", "daemonsets")):
         product = product_of(each)
         if product is None or label(each, NAME_LABEL) == OURS:
@@ -72,11 +74,26 @@ def daemonsets(cluster: Cluster) -> Verdict:
         said = f"{product.name}: {namespace_of(each)}/{name_of(each)}"
         said += f" on {counted(number, 'node')}"
         (active if number else found).append(said)
+        apart = apart and (number == 0 or _is_apart(cluster, each, own))
     if not active:
         return ok("no DaemonSet of another GPU product runs", *found)
-    own = agent_nodes(cluster) | slice_nodes(cluster)
+    named = listed([text.partition(":")[0] for text in active])
+    if own and apart:
+        return ok(f"{named}: on none of our nodes", *active)
     remedy = _APART if own else "give their GPUs back before our agent gets these nodes"
-    return warning(f"{listed([text.partition(':')[0] for text in active])}", remedy, *active)
+    return warning(named, remedy, *active)
+
+
+def _is_apart(cluster: Cluster, daemonset: JsonObject, own: set[str]) -> bool:
+    """Tell whether its pods are seen, and none of them on a node of ours."""
+    uid = (daemonset.get("metadata") or {}).get("uid")
+    on = {
+        node_name(pod)
+        for pod in cluster.wished(paths.pods(namespace_of(daemonset)))
+        for owner in (pod.get("metadata") or {}).get("ownerReferences") or ()
+        if owner.get("uid") == uid
+    }
+    return bool(on) and not on & own
 
 
 def product_of(daemonset: JsonObject) -> Product | None:
@@ -129,7 +146,7 @@ def _some(amount: object) -> bool:
 def _is_own_offer(node: JsonObject, agents: set[str]) -> bool:
     """Tell whether what the node offers as extended resources is by our agent."""
     registered = name_of(node) in agents and registered_devices(node) is not None
-    return registered or label(node, MODE_LABEL) == DEVICE_PLUGIN
+    return registered or label(node, LABEL) == Mode.DEVICE_PLUGIN
 
 
 def drivers(cluster: Cluster) -> Verdict:
@@ -168,11 +185,14 @@ def operator(cluster: Cluster) -> Verdict:
     said = f"ClusterPolicy {name_of(policies[0])}: CDI {_on(cdi.get('enabled'))}"
     if (spec.get("devicePlugin") or {}).get("enabled", True) is False:
         return ok(f"{said}, its device plugin is off")
-    remedy = (
-        "set devicePlugin.enabled=false, or label our nodes"
-        " nvidia.com/gpu.deploy.device-plugin=false"
-    )
-    return warning(f"{said}, its device plugin is on wherever it is not kept away", remedy)
+    ours = agent_nodes(cluster) | slice_nodes(cluster)
+    nodes = {name_of(node): node for node in cluster.items(paths.nodes())}
+    let_in = [name for name in sorted(ours & set(nodes)) if label(nodes[name], _DEPLOYS) != "false"]
+    if ours and not let_in:
+        return ok(f"{said}, its device plugin is kept from our nodes")
+    remedy = f"set devicePlugin.enabled=false, or label our nodes {_DEPLOYS}=false"
+    where = f"our nodes, too: {listed(let_in)}" if let_in else "wherever it is not kept away"
+    return warning(f"{said}, its device plugin is on {where}", remedy, *let_in)
 
 
 def _on(said: object) -> str:

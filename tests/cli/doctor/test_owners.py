@@ -149,6 +149,38 @@ def test_operator() -> None:
         assert at.verdict("gpu-operator").status is Status.OK
 
 
+def test_operator_that_is_kept_away() -> None:
+    """Where our nodes have the operator's label its device plugin is elsewhere, which is well."""
+    kept = {"nvidia.com/gpu.deploy.device-plugin": "false"}
+    with world() as at:
+        at.front.serve(POLICY, {"metadata": {"name": "p"}, "spec": {}})
+        at.put(NODES, node("a", labels=kept), node("b"))
+        at.put(SLICES, published("a"))
+        assert at.verdict("gpu-operator").status is Status.OK
+        at.put(SLICES, published("b"))
+        verdict = at.verdict("gpu-operator")
+        assert (verdict.status, verdict.details) == (Status.WARNING, ("b",))
+
+
+def test_daemonset_of_others_on_other_nodes() -> None:
+    """Side by side on different nodes they are no trouble; on one of ours they are."""
+
+    def plugin(on: str) -> dict[str, Any]:
+        owner = {"kind": "DaemonSet", "name": "nvidia-device-plugin", "uid": "u"}
+        metadata = {"name": f"plugin-{on}", "namespace": "gpu", "ownerReferences": [owner]}
+        return {"metadata": metadata, "spec": {"nodeName": on}}
+
+    with world() as at:
+        found = daemonset("nvidia-device-plugin", "a")
+        found["metadata"]["uid"] = "u"
+        at.front.serve(DAEMONSETS, found).serve("/api/v1/namespaces/gpu/pods", plugin("b"))
+        at.put(SLICES, published("a"))
+        verdict = at.verdict("other-daemonsets")
+        assert (verdict.status, "none of our nodes" in verdict.seen) == (Status.OK, True)
+        at.front.serve("/api/v1/namespaces/gpu/pods", plugin("a"))
+        assert at.verdict("other-daemonsets").status is Status.WARNING
+
+
 def test_agents_alone_make_no_owner_of_others() -> None:
     """A remedy speaks of our agents only where there are some."""
     with world() as at:
