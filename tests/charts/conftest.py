@@ -3,8 +3,10 @@
 With --require-charts a missing program is an error rather than a line.
 """
 
-from collections.abc import Callable
-from typing import Final
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 import pytest
 
@@ -62,3 +64,20 @@ def pytest_terminal_summary(
     """Say what was left out."""
     if line := config.stash.get(_LEFT_OUT, ""):
         terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rendered_ahead(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make beside the tests, from the last one on, what those marked `ahead` find in a cache."""
+    calls: dict[tuple[Any, ...], tuple[Callable[..., object], dict[str, object]]] = {}
+    for item in reversed(request.session.items):
+        if isinstance(item, pytest.Function) and item.nodeid.startswith(_HERE):
+            for mark in item.iter_markers("ahead"):
+                by, parameters = mark.kwargs["by"], item.callspec.params
+                calls[(by, *parameters.items())] = (by, parameters)
+    cores = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
+    for by, parameters in calls.values():
+        # What is refused is refused again in the test.
+        cores.submit(by, **parameters)
+    yield
+    cores.shutdown(cancel_futures=True)

@@ -10,8 +10,8 @@ KUBERNETES: Final = "1.29.4"
 """Where the failure policy of the webhook is not that of newer releases."""
 TABLE: Final[Object] = yaml.safe_load((CHART / "files" / "hami-compat.yaml").read_text())
 ROWS: Final[dict[str, Object]] = {row["key"]: row for row in TABLE["keys"]}
-QUICK: Final = nested("scheduler.refit.tls", {"mode": "secret", "secret": {"name": "mine"}})
-"""Without the making of keys, which takes most of a rendering's time."""
+FIXED: Final = nested("scheduler.refit.tls", {"mode": "secret", "secret": {"name": "mine"}})
+"""Without keys, which each rendering makes anew."""
 
 
 def given(key: str, value: Any) -> Object:
@@ -32,5 +32,5 @@ def rendered(values: Object) -> list[Object]:
     """Return the objects where HAMi's protocol is served and something is said in HAMi's words."""
     said = given("schedulerName", "hami-scheduler")
     return render(
-        merged(merged({"mode": "hami"}, merged(QUICK, said)), values), kubernetes=KUBERNETES
+        merged(merged({"mode": "hami"}, merged(FIXED, said)), values), kubernetes=KUBERNETES
     )

@@ -69,7 +69,7 @@ def render_text(
     return _render(chosen, kubernetes, helm, release, namespace)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _render(values: str, kubernetes: str, helm: int, release: str, namespace: str) -> str:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(values)

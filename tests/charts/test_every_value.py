@@ -90,19 +90,26 @@ def _text(values: Mapping[str, Any], kubernetes: str) -> str:
         return f"refused: {error}"
 
 
+def _before(path: str) -> str:
+    return _text(_WITH.get(path, {}), _ON_ANOTHER_RELEASE.get(path, _KUBERNETES))
+
+
+def _after(path: str) -> str:
+    value = _VALUES[path] if path in _VALUES else flips.another(_seen(path))
+    values = merged(_WITH.get(path, {}), nested(path, value))
+    return _text(values, _ON_ANOTHER_RELEASE.get(path, _KUBERNETES))
+
+
+@pytest.mark.ahead(by=_after)
 @pytest.mark.parametrize("path", [each for each in flips.leaves() if each not in _WITHOUT_EFFECT])
 def test_every_value_changes_something(path: str) -> None:
     """Another value renders other objects, or is refused where that is what it is for."""
-    kubernetes = _ON_ANOTHER_RELEASE.get(path, _KUBERNETES)
-    besides = _WITH.get(path, {})
-    value = _VALUES[path] if path in _VALUES else flips.another(_seen(path))
-    before = _text(besides, kubernetes)
-    after = _text(merged(besides, nested(path, value)), kubernetes)
+    after = _after(path)
     if path in _REFUSED:
         assert _REFUSED[path] in after
         return
     assert not after.startswith("refused: "), after
-    assert after != before, f"{path}={value} changes nothing"
+    assert after != _before(path), f"{path} changes nothing"
 
 
 def _seen(path: str) -> Object:

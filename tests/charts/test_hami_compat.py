@@ -130,11 +130,15 @@ def test_a_part_of_it_means_the_same_as_the_whole() -> None:
     assert rendered(merged(whole(), part)) == rendered(part)
 
 
+def _with(key: str) -> list[Object]:
+    return rendered(merged(BESIDE.get(key, {}), given(key, _flipped(ROWS[key]))))
+
+
+@pytest.mark.ahead(by=_with)
 @pytest.mark.parametrize("key", ACTING)
 def test_each_value_that_acts_changes_what_is_rendered(key: str) -> None:
     """By itself, or beside what it needs to mean something."""
-    beside = BESIDE.get(key, {})
-    assert rendered(merged(beside, given(key, _flipped(ROWS[key])))) != rendered(beside)
+    assert _with(key) != rendered(BESIDE.get(key, {}))
 
 
 def test_each_value_that_cannot_act_is_refused_with_what_to_use() -> None:

@@ -244,8 +244,8 @@ upgrade restarts nobody; without a cluster to look into, each rendering makes an
 {{- dict "certificate" (get $data "tls.crt") "key" (get $data "tls.key") "ca" (get $data "ca.crt") | toJson -}}
 {{- else -}}
 {{- $host := include "gpuslice.refitHost" . -}}
-{{- $ca := genCA (printf "%s-scheduler-ca" (include "gpuslice.fullname" .)) 3650 -}}
-{{- $made := genSignedCert $host nil (list $host (printf "%s.cluster.local" $host) (trimSuffix ".svc" $host)) 3650 $ca -}}
+{{- $ca := genCAWithKey (printf "%s-scheduler-ca" (include "gpuslice.fullname" .)) 3650 (genPrivateKey "ecdsa") -}}
+{{- $made := genSignedCertWithKey $host nil (list $host (printf "%s.cluster.local" $host) (trimSuffix ".svc" $host)) 3650 $ca (genPrivateKey "ecdsa") -}}
 {{- dict "certificate" (b64enc $made.Cert) "key" (b64enc $made.Key) "ca" (b64enc $ca.Cert) | toJson -}}
 {{- end -}}
 {{- end -}}
