@@ -77,7 +77,7 @@ def _rendered_ahead(request: pytest.FixtureRequest) -> Iterator[None]:
                 calls[(by, *parameters.items())] = (by, parameters)
     cores = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1))
     for by, parameters in calls.values():
-        # What is refused is refused again in the test.
+        # What fails does so again in the test.
         cores.submit(by, **parameters)
     yield
     cores.shutdown(cancel_futures=True)

@@ -66,20 +66,28 @@ def render_text(
 ) -> str:
     """Return what helm prints."""
     chosen = json.dumps(merged(KUBE_SCHEDULER, values or {}), sort_keys=True)
-    return _render(chosen, kubernetes, helm, release, namespace)
+    found = _render(chosen, kubernetes, helm, release, namespace)
+    if isinstance(found, RefusedError):
+        raise RefusedError(str(found))
+    return found
 
 
 @lru_cache(maxsize=1024)
-def _render(values: str, kubernetes: str, helm: int, release: str, namespace: str) -> str:
+def _render(
+    values: str, kubernetes: str, helm: int, release: str, namespace: str
+) -> str | RefusedError:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(values)
         file.flush()
-        return run(
-            helm,
-            *("template", release, str(CHART), "--namespace", namespace),
-            *("--kube-version", kubernetes, "--values", file.name),
-            *(["--skip-schema-validation"] if helm == 4 and _is_valid(values) else []),
-        )
+        try:
+            return run(
+                helm,
+                *("template", release, str(CHART), "--namespace", namespace),
+                *("--kube-version", kubernetes, "--values", file.name),
+                *(["--skip-schema-validation"] if helm == 4 and _is_valid(values) else []),
+            )
+        except RefusedError as error:
+            return error
 
 
 def _is_valid(values: str) -> bool:
