@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,9 +103,13 @@ def _directory() -> Iterator[Path]:
 
 
 def _keep(kubeconfig: Path) -> None:
-    ended = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: ended.set())
+    # A pipe and no Event: a handler that runs while the same thread is about to wait for the Event
+    # would wait for its lock for ever.
+    reading, writing = os.pipe()
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: os.write(writing, b"."))
     sys.stderr.write(f"left running until Ctrl-C; export KUBECONFIG={kubeconfig}\n")
-    ended.wait()
+    os.read(reading, 1)
     signal.signal(signal.SIGINT, before)
+    for end in (reading, writing):
+        os.close(end)
     sys.stderr.write(os.linesep)

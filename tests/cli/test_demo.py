@@ -121,12 +121,17 @@ def test_a_kept_demo_ends_clean_when_it_is_interrupted() -> None:
         start_new_session=True,
         text=True,
     ) as demo:
-        assert demo.stderr is not None
-        line = next(line for line in demo.stderr if "KUBECONFIG=" in line)
-        kubeconfig = Path(line.partition("KUBECONFIG=")[2].strip())
-        assert kubeconfig.exists()
-        os.killpg(demo.pid, signal.SIGINT)
-        said = demo.stderr.read()
+        try:
+            assert demo.stderr is not None
+            line = next(line for line in demo.stderr if "KUBECONFIG=" in line)
+            kubeconfig = Path(line.partition("KUBECONFIG=")[2].strip())
+            assert kubeconfig.exists()
+            os.killpg(demo.pid, signal.SIGINT)
+            said = demo.stderr.read()
+        except BaseException:
+            # Whoever leaves the block waits for the end of it.
+            demo.kill()
+            raise
     assert demo.returncode == 0, said
     assert "everything is as asked" in said
     assert not kubeconfig.exists()
