@@ -166,7 +166,13 @@ def test_interrupted(sign: signal.Signals, stage: Stage) -> None:
     config = write_kubeconfig(stage.directory / "config", stage.front.url)
     words = ("doctor", "--only", "cluster", "--preflight", "--preflight-image", "busybox")
     command = (sys.executable, "-m", "cli.main", *words, "--kubeconfig", str(config))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603
+    # Whoever runs these tests in the background of a shell ignores SIGINT, and so would the child.
+    before = signal.signal(sign, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603
+    finally:
+        signal.signal(sign, before)
+    with process:
         eventually(lambda: len(stage.left()) == 2)
         os.kill(process.pid, sign)
         out, err = process.communicate(timeout=60)
