@@ -1,4 +1,4 @@
-"""What is left to say after all other scenes; this file is the last in the order of names."""
+"""What is left to say after all scenes that do something; two files come last by their names."""
 
 import json
 
